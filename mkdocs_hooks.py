@@ -18,11 +18,13 @@ _LINK = re.compile(r"(\]\()(?!https?:|#|mailto:)([^)#\s]+)")
 
 def on_files(files: Files, config: Any) -> Files:
     files.append(File.generated(config, "index.md", content=(ROOT / "README.md").read_text()))
-    linked = _list_linked_files()
-    for source in linked:
+    linked_files = _list_linked_files()
+    for source in linked_files:
         address = _address_of(Path(source))
         if (ROOT / source).is_dir():
-            files.append(File.generated(config, address, content=_list_folder(source, linked)))
+            files.append(
+                File.generated(config, address, content=_list_folder(source, linked_files))
+            )
         else:
             files.append(File.generated(config, address, abs_src_path=ROOT / source))
     return files
@@ -48,7 +50,7 @@ def _list_linked_files() -> list[str]:
     Of a folder, its documents are part of the site too.
     """
     todo = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]
-    linked: set[str] = set()
+    linked_files: set[str] = set()
     while todo:
         document = todo.pop()
         for _, link in _LINK.findall(document.read_text()):
@@ -57,16 +59,20 @@ def _list_linked_files() -> list[str]:
                 continue
             for one in [target, *(target.glob("*.md") if target.is_dir() else [])]:
                 name = one.relative_to(ROOT).as_posix()
-                if name != "README.md" and not name.startswith("docs/") and name not in linked:
-                    linked.add(name)
+                if (
+                    name != "README.md"
+                    and not name.startswith("docs/")
+                    and name not in linked_files
+                ):
+                    linked_files.add(name)
                     if one.suffix == ".md":
                         todo.append(one)
-    return sorted(linked)
+    return sorted(linked_files)
 
 
-def _list_folder(folder: str, linked: list[str]) -> str:
+def _list_folder(folder: str, linked_files: list[str]) -> str:
     """A page that stands for a folder: its documents."""
-    names = [Path(one).name for one in linked if Path(one).parent == Path(folder)]
+    names = [Path(one).name for one in linked_files if Path(one).parent == Path(folder)]
     lines = [f"- [{name}]({name})" for name in names if (ROOT / folder / name).is_file()]
     return "\n".join([f"# {folder}", "", *lines, ""])
 

@@ -143,8 +143,8 @@ def decode_into_array(decode: Decode, contents: list[bytes], threads: int) -> ND
 
 
 def decode_with_loader(contents: list[bytes], threads: int) -> NDArray[np.uint8]:
-    encoded = EncodedImages(contents.__getitem__, np.arange(len(contents)))
-    images = decode_images(encoded, cache=False, threads=threads)
+    encoded_images = EncodedImages(contents.__getitem__, np.arange(len(contents)))
+    images = decode_images(encoded_images, cache=False, threads=threads)
     assert not images.unreadable
     return images.images
 
@@ -259,12 +259,13 @@ def format_page(result: dict[str, Any]) -> str:
                 )
             ratio = ways["uqled"]["median"] / peers[fastest]
             lines += ["", f"The fastest peer is {fastest}; ours takes {ratio:.2f} of its time."]
-        whole = set_result["load"]
+        load_result = set_result["load"]
         lines += [
             "",
             f"`load` of all {set_result['images']:,} in a Parquet file: "
-            f"{whole['first time']['median']:.2f} s the first time (reading, hashing, decoding, "
-            f"writing the cache), {whole['from the cache']['median']:.2f} s from the cache.",
+            f"{load_result['first time']['median']:.2f} s the first time (reading, hashing, "
+            f"decoding, writing the cache), {load_result['from the cache']['median']:.2f} s from "
+            "the cache.",
         ]
     return "\n".join([*lines, "", machine.format_machine(result["machine"]), ""])
 

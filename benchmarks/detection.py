@@ -313,19 +313,22 @@ def measure_growth(scale: float) -> dict[str, Any]:
         )
 
     results: dict[str, Any] = {}
-    many = [int(n * scale) for n in (100_000, 200_000, 400_000, 800_000, 1_600_000)]
-    few = [int(n * scale) for n in (50_000, 100_000, 200_000, 400_000)]
+    large_n = [int(n * scale) for n in (100_000, 200_000, 400_000, 800_000, 1_600_000)]
+    small_n = [int(n * scale) for n in (50_000, 100_000, 200_000, 400_000)]
     classes = (125, 250, 500, 1000)
     for name, method, F, points in (
-        ("cl-pbnr, growing N at K = 200", "cl-pbnr", 0, [(n, 200) for n in many]),
+        ("cl-pbnr, growing N at K = 200", "cl-pbnr", 0, [(n, 200) for n in large_n]),
         (
             "cl-pbnr, growing K at the second N", "cl-pbnr", 0,
-            [(many[1], k) for k in (*classes, 2000)],
+            [(large_n[1], k) for k in (*classes, 2000)],
         ),
-        ("auto, growing N at K = 10", "auto", 0, [(n, 10) for n in many]),
-        ("auto, growing K at the second N", "auto", 0, [(many[1], k) for k in classes]),
-        ("six algorithms, growing N at K = 100", "alg-ens", 5, [(n, 100) for n in few]),
-        ("six algorithms, growing K at the first N", "alg-ens", 5, [(few[0], k) for k in classes]),
+        ("auto, growing N at K = 10", "auto", 0, [(n, 10) for n in large_n]),
+        ("auto, growing K at the second N", "auto", 0, [(large_n[1], k) for k in classes]),
+        ("six algorithms, growing N at K = 100", "alg-ens", 5, [(n, 100) for n in small_n]),
+        (
+            "six algorithms, growing K at the first N", "alg-ens", 5,
+            [(small_n[0], k) for k in classes],
+        ),
     ):  # fmt: skip
         times = [time_calls(N, K, F, method) for N, K in points]
         sizes = [N if "growing N" in name else K for N, K in points]
@@ -406,19 +409,19 @@ def measure_parts(names: Sequence[str], scale: float, result: dict[str, Any]) ->
     for name in names:
         began = time.perf_counter()
         print(f"{name} ...", file=sys.stderr, flush=True)
-        own = about
+        own_machine = about
         if name != "avx2":
             measurement = measure_part(name, scale)
         elif limits:
             settings = " ".join(f"{k}='{v}'" for k, v in limits.items())
-            repeated = {k: measure_part(k, scale, **limits) for k in ("cifar", "hundred")}
-            measurement = {"limits": settings, **repeated}
-            own = {**about, "instructions": f"{about['instructions']}, limited to AVX2"}
+            repetitions = {k: measure_part(k, scale, **limits) for k in ("cifar", "hundred")}
+            measurement = {"limits": settings, **repetitions}
+            own_machine = {**about, "instructions": f"{about['instructions']}, limited to AVX2"}
         else:  # a processor without AVX-512 was measured as it is
             result.pop(name, None)
             continue
         minutes = (time.perf_counter() - began) / 60
-        result[name] = {"machine": own, "minutes": minutes, **measurement}
+        result[name] = {"machine": own_machine, "minutes": minutes, **measurement}
         print(f"{name}: {minutes:.1f} minutes", file=sys.stderr, flush=True)
 
 

@@ -66,7 +66,7 @@ def count_multiply_adds(model: nn.Module, image: torch.Tensor) -> dict[str, int]
 def measure_batch(model: nn.Module, *, batch: int, layout: Any, half: bool, repeats: int) -> Any:
     """Seconds of each way, taking turns."""
     model = copy.deepcopy(model).to(memory_format=layout).eval()
-    usual = replace_dropout(model)
+    usual_model = replace_dropout(model)
     images = torch.randn(batch, SHAPE[2], *SHAPE[:2], generator=torch.Generator().manual_seed(0))
     images = images.to(memory_format=layout)
     precision = torch.autocast("cpu", torch.bfloat16) if half else contextlib.nullcontext()
@@ -74,8 +74,8 @@ def measure_batch(model: nn.Module, *, batch: int, layout: Any, half: bool, repe
         network = split_at_dropout(model, images)
 
         def repeating() -> Any:
-            with enable_dropout(usual):
-                return torch.stack([usual(images).float().softmax(dim=1) for _ in range(F)])
+            with enable_dropout(usual_model):
+                return torch.stack([usual_model(images).float().softmax(dim=1) for _ in range(F)])
 
         ways = {
             "one pass": lambda: model(images).float().softmax(dim=1),
@@ -87,14 +87,14 @@ def measure_batch(model: nn.Module, *, batch: int, layout: Any, half: bool, repe
             for name, way in ways.items():
                 seconds = machine.time_repeats(way, 1)
                 times[name] += seconds if turn else []
-        whole = stochastic_passes(SplitNetwork(model), images, F, seed=0)
+        passes = stochastic_passes(SplitNetwork(model), images, F, seed=0)
         ours = stochastic_passes(network, images, F, seed=0)
     return {
         "batch": batch,
         "split": network.reason or "yes",
         "seconds": {name: machine.summarize_times(seconds) for name, seconds in times.items()},
         "largest_difference_from_the_uncut_network": max(
-            float((one - other).abs().max()) for one, other in zip(ours, whole, strict=True)
+            float((one - other).abs().max()) for one, other in zip(ours, passes, strict=True)
         ),
     }
 
@@ -144,7 +144,7 @@ def main() -> None:
     parts = count_multiply_adds(model, torch.zeros(1, SHAPE[2], *SHAPE[:2]))
     order = [name for name, _ in model.named_children()]
     first = order.index("dropout12")
-    behind = sum(amount for part, amount in parts.items() if order.index(part) > first)
+    amount_behind = sum(amount for part, amount in parts.items() if order.index(part) > first)
     about = machine.describe_machine()
     about["versions"]["torch"] = version("torch")
     result = {
@@ -153,7 +153,7 @@ def main() -> None:
         "F": F,
         "goal": GOAL,
         "multiply_adds": sum(parts.values()),
-        "share_behind_dropout": behind / sum(parts.values()),
+        "share_behind_dropout": amount_behind / sum(parts.values()),
         "settings": {
             name: measure_batch(
                 model, batch=8 if small else 64, layout=layout, half=half, repeats=2 if small else 9

@@ -223,8 +223,8 @@ def format_page(result: dict[str, Any]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _mark_goal(met: bool) -> str:
-    return "met" if met else "**missed**"
+def _mark_goal(is_met: bool) -> str:
+    return "met" if is_met else "**missed**"
 
 
 def main() -> None:

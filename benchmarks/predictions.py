@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 BLOCK = 4096
 DIMENSIONS = 40
-SPREAD = 0.235  # of a sample around its class's point, per dimension
+DEVIATION = 0.235  # of a sample around its class's point, per dimension
 SHARPNESS = 11.0  # of the softmax
 
 
@@ -33,9 +33,9 @@ def encode_labels(
     points = choose_classes(K)
     nearest = np.argsort(-points @ points.T, axis=1)[:, 1 : 1 + min(10, K - 1)]
     true = rng.integers(0, K, N)
-    wrong = rng.random(N) < noise
+    is_wrong = rng.random(N) < noise
     other = nearest[true, rng.integers(0, nearest.shape[1], N)]
-    return np.where(wrong, other, true), true
+    return np.where(is_wrong, other, true), true
 
 
 def fill(out: NDArray[Any], true: NDArray[np.int64], seed: int = 0) -> NDArray[Any]:
@@ -47,7 +47,7 @@ def fill(out: NDArray[Any], true: NDArray[np.int64], seed: int = 0) -> NDArray[A
         stop = min(start + BLOCK, N)
         rng = np.random.default_rng([seed, start])
         around = rng.standard_normal((stop - start, DIMENSIONS), dtype=np.float32)
-        logits = (points[true[start:stop]] + np.float32(SPREAD) * around) @ points.T
+        logits = (points[true[start:stop]] + np.float32(DEVIATION) * around) @ points.T
         logits *= np.float32(SHARPNESS)
         np.exp(logits, out=logits)
         logits /= logits.sum(axis=1, keepdims=True)

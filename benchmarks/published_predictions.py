@@ -21,7 +21,7 @@ import uqled
 from uqled.bench.metrics import score_detection
 from uqled.bench.results.formatting import format_method, sort_methods
 
-SHOWN = ("precision", "recall", "f1", "f05", "aupr")
+SHOWN_MEASURES = ("precision", "recall", "f1", "f05", "aupr")
 
 
 def judge_network(labels: Any, true: Any, softmax: Any, passes: Any = None) -> dict[str, Any]:
@@ -31,11 +31,11 @@ def judge_network(labels: Any, true: Any, softmax: Any, passes: Any = None) -> d
     """
     results = dict(uqled.find_label_errors(labels, softmax, passes, method="all").by_method)
     if passes is not None:
-        given = uqled.find_label_errors(
+        errors = uqled.find_label_errors(
             labels, softmax, passes, method="all", entropy_class="given"
         ).by_method
         for name in ("cl-mcd-e", "alg-ens-2", "alg-ens-3"):
-            results[f"{name}-given"] = given[name]
+            results[f"{name}-given"] = errors[name]
         mean = uqled.uncertainty.mean(passes)
         results["argmax of the mean"] = uqled.find_label_errors(labels, mean, method="argmax")
     is_error, best = labels != true, softmax.argmax(axis=1)
@@ -94,7 +94,7 @@ def format_page(result: dict[str, Any]) -> str:
         for method in networks[0]["methods"]:
             rows = [one["methods"][method] for one in networks]
             flag_row = _format_row([row["flagged"] for row in rows], "{:,.0f}")
-            cells = [_format_row([row[key] for row in rows], "{:.3f}") for key in SHOWN]
+            cells = [_format_row([row[key] for row in rows], "{:.3f}") for key in SHOWN_MEASURES]
             lines.append(f"| {format_method(method)} | {flag_row} | {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
 

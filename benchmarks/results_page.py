@@ -14,7 +14,7 @@ import argparse
 from pathlib import Path
 
 from paper.page_text import SUITE
-from paper.results_page import CELLS, PUBLISHED, build_page, format_comparison
+from paper.results_page import CELLS, PUBLISHED_RESULTS, build_page, format_comparison
 from uqled.bench.cells import Cells
 from uqled.bench.results.collection import collect_results
 from uqled.bench.runner import Benchmark, write_tables
@@ -28,16 +28,19 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--take", type=Path, help="a benchmark's folder: its cells come first")
     parser.add_argument("--cells", type=Path, default=CELLS)
-    parser.add_argument("--published", type=Path, default=PUBLISHED)
+    parser.add_argument("--published", type=Path, default=PUBLISHED_RESULTS)
     parser.add_argument("--out", type=Path, default=PAGE)
-    given = parser.parse_args()
-    if given.take is not None:
+    arguments = parser.parse_args()
+    if arguments.take is not None:
         # Later cells need the folds; a reader does not, and they are large.
-        Cells(given.cells).merge(given.take, arrays_of=("detection",))
-    write_tables(Benchmark(read_suite(SUITE), Path(), given.cells))
-    results = collect_results(read_suite(SUITE), Cells(given.cells))
-    files = {given.cells / name: text for name, text in format_comparison(results).items()}
-    for path, text in {**files, given.out: build_page(given.cells, given.published)}.items():
+        Cells(arguments.cells).merge(arguments.take, arrays_of=("detection",))
+    write_tables(Benchmark(read_suite(SUITE), Path(), arguments.cells))
+    results = collect_results(read_suite(SUITE), Cells(arguments.cells))
+    files = {arguments.cells / name: text for name, text in format_comparison(results).items()}
+    for path, text in {
+        **files,
+        arguments.out: build_page(arguments.cells, arguments.published),
+    }.items():
         with replace_file(path) as part:
             part.write_text(text, encoding="utf-8", newline="\n")
         print(f"wrote {path}")

@@ -21,8 +21,8 @@ def write_table(path: Path) -> None:
     iris = load_iris()
     lines = ["width,length,petal,leaf,species"]
     for number, (row, code) in enumerate(zip(iris.data, iris.target, strict=True)):
-        given = (code + 1) % 3 if number % 15 == 7 else code
-        lines.append(",".join(map(str, [*row, iris.target_names[given]])))
+        label = (code + 1) % 3 if number % 15 == 7 else code
+        lines.append(",".join(map(str, [*row, iris.target_names[label]])))
     path.write_text("\n".join(lines) + "\n")
 
 
@@ -48,12 +48,12 @@ def main() -> None:
         assert 5 <= result["flagged"] <= 40, result["flagged"]
         assert run_command("detect", run, "--method", "cl-pbnr")["flagged"] > 0
         run_command("report", run)
-        cleaned = str(place / "cleaned.csv")
-        exported = run_command(
-            "export", run, "--to", "csv", "--out", cleaned, "--unreviewed", "drop"
+        cleaned_path = str(place / "cleaned.csv")
+        export_output = run_command(
+            "export", run, "--to", "csv", "--out", cleaned_path, "--unreviewed", "drop"
         )
-        assert exported["dropped"] > 0
-        assert len(Path(cleaned).read_text().splitlines()) == 151 - exported["dropped"]
+        assert export_output["dropped"] > 0
+        assert len(Path(cleaned_path).read_text().splitlines()) == 151 - export_output["dropped"]
         run_command("check", run, "--max-error-rate", "0.9")
         new = run_command("check", run, "--against", str(table), "--max-error-rate", "0.9")
         assert new["samples"] == 150, new["samples"]

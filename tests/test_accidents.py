@@ -15,7 +15,15 @@ import pytest
 
 TESTS = Path(__file__).parent
 #: Commands of less than a second; the others train networks and benchmarks.
-QUICK = ("predict", "find", "parts", "detect", "export-overwrite", "export-folder", "import")
+QUICK_SCENARIOS = (
+    "predict",
+    "find",
+    "parts",
+    "detect",
+    "export-overwrite",
+    "export-folder",
+    "import",
+)
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 
 
@@ -33,9 +41,9 @@ def run_accidents(tmp_path, *options, before=()):
 
 def test_commands_survive_accidents(tmp_path):
     """A kill or two and one of each other accident, for each quick command."""
-    commands = [f"--command={name}" for name in (*QUICK, "review")]
+    commands = [f"--command={name}" for name in (*QUICK_SCENARIOS, "review")]
     output = run_accidents(tmp_path, "--kills", 12, "--rounds", 1, *commands)
-    assert len(output.splitlines()) == 5 * len(QUICK) + 1
+    assert len(output.splitlines()) == 5 * len(QUICK_SCENARIOS) + 1
 
 
 def test_commands_survive_a_disk_that_is_really_full(tmp_path):

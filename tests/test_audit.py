@@ -73,11 +73,11 @@ def test_a_service_out_of_reach_is_said_and_fails_nothing(audit, tmp_path, capsy
     monkeypatch.delenv("GITHUB_ACTIONS", raising=False)
     pins = tmp_path / "constraints.txt"
     pins.write_text("leaky==1.0\n")
-    closed = ["--vulnerability-service", "osv", "--osv-url", "http://127.0.0.1:9/"]
-    assert audit.audit(pins, [closed]) == 0
+    options = ["--vulnerability-service", "osv", "--osv-url", "http://127.0.0.1:9/"]
+    assert audit.audit(pins, [options]) == 0
     assert capsys.readouterr().out.startswith("WARNING: NOTHING WAS AUDITED")
     monkeypatch.setenv("GITHUB_ACTIONS", "true")
-    assert audit.audit(pins, [closed]) == 0
+    assert audit.audit(pins, [options]) == 0
     assert "\n::warning title=pip-audit::NOTHING WAS AUDITED" in capsys.readouterr().out
 
 

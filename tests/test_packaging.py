@@ -111,9 +111,9 @@ def test_what_is_downloaded_for_the_demo_is_said_before():
     spec = importlib.util.spec_from_file_location("announce", path)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    n_failed, tried = doctest.testmod(module)
+    n_failed, n_tried = doctest.testmod(module)
     assert n_failed == 0
-    assert tried > 3
+    assert n_tried > 3
     makefile = (ROOT / "Makefile").read_text()
     assert makefile.index(".ci/announce.py torch") < makefile.index("$(INSTALL) torch")
 

@@ -218,10 +218,10 @@ def test_names_that_benchmarks_import_from_each_other_exist():
             file = place / "__init__.py" if place.is_dir() else place.with_suffix(".py")
             if not file.is_file():
                 continue
-            defined = set(list_defined_names(ast.parse(file.read_text())))
-            defined |= {one.stem for one in place.glob("*.py")}
+            defined_names = set(list_defined_names(ast.parse(file.read_text())))
+            defined_names |= {one.stem for one in place.glob("*.py")}
             for alias in node.names:
-                assert alias.name in defined, f"{path.name}: {node.module}.{alias.name}"
+                assert alias.name in defined_names, f"{path.name}: {node.module}.{alias.name}"
                 n_checked += 1
     assert n_checked > 30
 

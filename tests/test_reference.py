@@ -72,9 +72,9 @@ def test_parameters_have_their_own_default_and_type():
         for one in package["finding.find"].docstring.parsed
         if one.kind is griffe.DocstringSectionKind.parameters
     ]
-    documented = {one.name: (one.value, str(one.annotation)) for one in section.value}
+    documented_parameters = {one.name: (one.value, str(one.annotation)) for one in section.value}
     parameters = inspect.signature(uqled.find).parameters
-    assert documented["model"] == (repr(parameters["model"].default), "Any")
-    assert documented["folds"] == (repr(parameters["folds"].default), "int")
-    assert documented["label"] == ("None", "Any")
-    assert documented["data"] == (None, "Any")
+    assert documented_parameters["model"] == (repr(parameters["model"].default), "Any")
+    assert documented_parameters["folds"] == (repr(parameters["folds"].default), "int")
+    assert documented_parameters["label"] == ("None", "Any")
+    assert documented_parameters["data"] == (None, "Any")

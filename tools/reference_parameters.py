@@ -26,7 +26,7 @@ class OwnDefaults(griffe.Extension):
 def _correct_parameters(docstring: griffe.Docstring | None, func: griffe.Function) -> None:
     for section in docstring.parsed if docstring else []:
         if section.kind is griffe.DocstringSectionKind.parameters:
-            for documented in section.value:
-                if documented.name in func.parameters:
-                    documented.value = func.parameters[documented.name].default
-                    documented.annotation = func.parameters[documented.name].annotation
+            for parameter in section.value:
+                if parameter.name in func.parameters:
+                    parameter.value = func.parameters[parameter.name].default
+                    parameter.annotation = func.parameters[parameter.name].annotation

@@ -67,25 +67,25 @@ def measure_set(one: quality.LoadedSet) -> dict[str, Any]:
 
 def write_page(rows: list[dict[str, Any]], about: dict[str, Any]) -> str:
     close_rates = {row["set"]: row["audit"]["close"] for row in _read_quality()}
-    both = [(row, close_rates[row["set"]]) for row in rows if row["set"] in close_rates]
-    closest = [row["close"] for row, _ in both]
+    pairs = [(row, close_rates[row["set"]]) for row in rows if row["set"] in close_rates]
+    closest = [row["close"] for row, _ in pairs]
     lines = [
         "# What no audit of forty looks can do",
         "",
         f"Code {about['code']}; {machine.format_machine(about)} Made by "
         "`benchmarks/auto/audit_limit.py`, which says what the bound is.",
         "",
-        f"On {len(both)} sets with at least {LEAST_NOISE:.0%} wrong labels, the number of wrong "
-        f"labels is within {quality_page.CLOSE:.0%} in {np.mean([c for _, c in both]):.0%} of "
+        f"On {len(pairs)} sets with at least {LEAST_NOISE:.0%} wrong labels, the number of wrong "
+        f"labels is within {quality_page.CLOSE:.0%} in {np.mean([c for _, c in pairs]):.0%} of "
         f"`auto`'s audits. An audit that knew the truth about the score would have it in "
         f"{np.mean(closest):.0%} of its draws. In most draws it is that close on "
-        f"{sum(c > 0.5 for _, c in both)} sets; at the bound, on {sum(c > 0.5 for c in closest)}.",
+        f"{sum(c > 0.5 for _, c in pairs)} sets; at the bound, on {sum(c > 0.5 for c in closest)}.",
         "",
         "| set | samples | errors | least relative deviation | within a quarter, at the bound "
         "| measured |",
         "|---|--:|--:|--:|--:|--:|",
     ]
-    for row, close in both:
+    for row, close in pairs:
         lines.append(
             f"| {row['set']} | {row['N']:,} | {row['errors']:,} | {row['deviation']:.2f} "
             f"| {row['close']:.0%} | {close:.0%} |"

@@ -96,23 +96,23 @@ def load_samples(
         else:
             if one.data == "mnist-even":
                 keep = np.arange(len(X))
-                some = rng.permutation(keep)[: one.N]
-                X, true = X[some], true[some] % 2
+                samples = rng.permutation(keep)[: one.N]
+                X, true = X[samples], true[samples] % 2
             elif one.data == "mnist-falling":
                 weights = 0.65 ** true.astype(float)
-                some = rng.choice(len(X), one.N, replace=False, p=weights / weights.sum())
-                X, true = X[some], true[some]
+                samples = rng.choice(len(X), one.N, replace=False, p=weights / weights.sum())
+                X, true = X[samples], true[samples]
             else:
-                some = rng.permutation(len(X))[: one.N]
-                X, true = X[some], true[some]
+                samples = rng.permutation(len(X))[: one.N]
+                X, true = X[samples], true[samples]
             if one.data == "coarse":
                 X = X.reshape(-1, 7, 4, 7, 4).mean(axis=(2, 4)).reshape(len(X), -1)
             else:
                 X = reduce_features(X, 40)
     if len(X) > one.N:
-        some = np.sort(rng.permutation(len(X))[: one.N])
-        X, true = X[some], true[some]
-        human = {name: votes[some] for name, votes in human.items()}
+        samples = np.sort(rng.permutation(len(X))[: one.N])
+        X, true = X[samples], true[samples]
+        human = {name: votes[samples] for name, votes in human.items()}
     return np.ascontiguousarray(X, np.float32), true.astype(np.int64), human
 
 
@@ -214,8 +214,11 @@ def compute_image_features(
         import uqled.data
 
         dataset = uqled.data.load(str(data / "tiny-imagenet-20.zip"), split="train")
-        some = np.arange(0, len(dataset.labels), 2)
-        images, true = np.asarray(dataset.inputs)[some], np.asarray(dataset.labels.codes)[some]
+        even_rows = np.arange(0, len(dataset.labels), 2)
+        images, true = (
+            np.asarray(dataset.inputs)[even_rows],
+            np.asarray(dataset.labels.codes)[even_rows],
+        )
     network, side = NETWORKS[name]
     X = compute_features(
         images,

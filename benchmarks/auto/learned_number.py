@@ -101,10 +101,10 @@ def learn_shares(rows: list[dict[str, Any]]) -> list[Floats]:
     middles = (np.arange(QUANTILES) + 0.5) / QUANTILES
     shares: list[Floats] = [np.empty(0)] * len(rows)
     for family in sorted(set(families)):
-        others, own = np.flatnonzero(families != family), np.flatnonzero(families == family)
+        others, family_rows = np.flatnonzero(families != family), np.flatnonzero(families == family)
         forest = ExtraTreesRegressor(TREES, min_samples_leaf=LEAF, random_state=SEED)
         leaves = forest.fit(X[others], y[others]).apply(X[others])
-        for row, its_leaves in zip(own, forest.apply(X[own]), strict=True):
+        for row, its_leaves in zip(family_rows, forest.apply(X[family_rows]), strict=True):
             together = leaves == its_leaves
             weight = (together / together.sum(axis=0)).sum(axis=1)
             rising = np.argsort(y[others])
@@ -118,11 +118,11 @@ def measure(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Per set, the F1 of each way to choose how many labels are flagged."""
     results = []
     for row, shares in zip(rows, learn_shares(rows), strict=True):
-        learned = np.mean([row["expect"](row["most"] * np.exp(s)) for s in shares], axis=0)
+        learned_f1 = np.mean([row["expect"](row["most"] * np.exp(s)) for s in shares], axis=0)
         curves = {
             "auto": row["auto"],
-            "learned": learned,
-            "mixed": learned + row["auto"],
+            "learned": learned_f1,
+            "mixed": learned_f1 + row["auto"],
             "true number": row["expect"](row["errors"]),
         }
         f1 = {name: float(row["f1"][int(np.argmax(curve))]) for name, curve in curves.items()}
@@ -135,26 +135,27 @@ def measure(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def write_page(results: list[dict[str, Any]], about: dict[str, Any]) -> str:
-    stored = json.loads((machine.RESULTS / "auto.json").read_text(encoding="utf-8"))["sets"]
-    six = {row["set"]: quality_page.find_best_of_six(row)[1] for row in stored}
-    known = [row for row in results if row["set"] in six]
+    stored_sets = json.loads((machine.RESULTS / "auto.json").read_text(encoding="utf-8"))["sets"]
+    six = {row["set"]: quality_page.find_best_of_six(row)[1] for row in stored_sets}
+    own_rows = [row for row in results if row["set"] in six]
     lines = [
         "# What can be learnt about the number of wrong labels",
         "",
         f"Code {about['code']}; {machine.format_machine(about)} Made by "
         "`benchmarks/auto/learned_number.py`, which says how.",
         "",
-        f"{len(known)} sets. A forest that learnt from the truth of all sets of other data chooses "
-        "how many labels are flagged, by `auto`'s ranking. The range of its quantiles covers the "
-        f"true number on {np.mean([row['covered'] for row in known]):.0%} of the sets.",
+        f"{len(own_rows)} sets. A forest that learnt from the truth of all sets of other data "
+        "chooses how many labels are flagged, by `auto`'s ranking. The range of its quantiles "
+        f"covers the true number on {np.mean([row['covered'] for row in own_rows]):.0%} of the "
+        "sets.",
         "",
         "| how many are flagged | mean F1 | at least the best of the six minus "
         f"{quality_page.SLACK} | minus {quality_page.FAR} | least |",
         "|---|--:|--:|--:|--:|",
     ]
     for name in ("auto", "learned", "mixed", "true number", "best cut"):
-        f1 = np.array([row["f1"][name] for row in known])
-        gaps = f1 - [six[row["set"]] for row in known]
+        f1 = np.array([row["f1"][name] for row in own_rows])
+        gaps = f1 - [six[row["set"]] for row in own_rows]
         lines.append(
             f"| {name} | {f1.mean():.3f} | {np.mean(gaps >= -quality_page.SLACK):.0%} "
             f"| {np.mean(gaps >= -quality_page.FAR):.0%} | {gaps.min():+.3f} |"

@@ -33,10 +33,10 @@ from uqled.detect.find import find_label_errors
 Floats = NDArray[np.float64]
 
 DRAWS = 20
-BETWEEN = 9  # mixtures of two readings that are tried
+N_MIXTURES = 9  # mixtures of two readings that are tried
 COUNTS = 0.5  # a reading of this weight; the plain ones have 1
 WORLDS = ("all readings", "those that count", "without `trusting`")
-PICTURED = "cifar10n-worst, five networks"
+PICTURED_SET = "cifar10n-worst, five networks"
 
 
 def select_plausible_readings(weights: Mapping[str, float]) -> dict[str, list[str]]:
@@ -48,22 +48,22 @@ def select_plausible_readings(weights: Mapping[str, float]) -> dict[str, list[st
     }
 
 
-def compute_expected_f1(wrong: Floats, mask: quality.Bools) -> float:
+def compute_expected_f1(probabilities: Floats, mask: quality.Bools) -> float:
     """Of flags, if each label is wrong with this probability: twice the hits over flags and errors,
     each as expected."""
     flags = int(np.count_nonzero(mask))
-    return float(2 * wrong[mask].sum() / max(flags + wrong.sum(), 1e-12))
+    return float(2 * probabilities[mask].sum() / max(flags + probabilities.sum(), 1e-12))
 
 
 def make_mixtures(n: int) -> Iterator[Floats]:
     """Weights of n readings: of each alone, and of each two."""
     yield from np.eye(n)
     for one, other in combinations(np.eye(n), 2):
-        for share in np.linspace(0, 1, BETWEEN + 2)[1:-1]:
+        for share in np.linspace(0, 1, N_MIXTURES + 2)[1:-1]:
             yield share * one + (1 - share) * other
 
 
-def bound_gain(wrong: Floats, to_beat: Floats) -> float:
+def bound_gain(probabilities: Floats, to_beat: Floats) -> float:
     """An upper bound, over all sets of flags, of the least gain in expected F1 under any reading.
 
     wrong: [readings,N]; to_beat: [readings] the F1 that a gain is counted from.
@@ -74,11 +74,11 @@ def bound_gain(wrong: Floats, to_beat: Floats) -> float:
     Each weighting so bounds t; the least of the bounds holds for n flags, the largest over n for
     all.
     """
-    N = wrong.shape[1]
-    flags, errors = np.arange(N + 1), wrong.sum(axis=1)
+    N = probabilities.shape[1]
+    flags, errors = np.arange(N + 1), probabilities.sum(axis=1)
     bounds = np.full(N + 1, np.inf)
-    for weights in make_mixtures(len(wrong)):
-        hits = np.append(0.0, np.cumsum(np.sort(weights @ wrong)[::-1]))
+    for weights in make_mixtures(len(probabilities)):
+        hits = np.append(0.0, np.cumsum(np.sort(weights @ probabilities)[::-1]))
         sizes = weights.sum() * flags + weights @ errors
         beaten = (weights @ to_beat) * flags + weights @ (to_beat * errors)
         np.minimum(bounds, (2 * hits - beaten) / np.maximum(sizes, 1e-12), out=bounds)
@@ -110,26 +110,30 @@ def measure_set(one: quality.LoadedSet) -> dict[str, Any]:
     weights = {k: auto.estimate.weights[k] for k in readings}
     for name, is_kept in select_plausible_readings(weights).items():
         if is_kept:
-            wrong = np.array([readings[k] for k in is_kept])
-            real = wrong[:, auto.mask].mean(axis=1) if auto.mask.any() else np.zeros(len(is_kept))
-            numbers = wrong.sum(axis=1)
+            probabilities = np.array([readings[k] for k in is_kept])
+            real = (
+                probabilities[:, auto.mask].mean(axis=1)
+                if auto.mask.any()
+                else np.zeros(len(is_kept))
+            )
+            numbers = probabilities.sum(axis=1)
             result["worlds"][name] = {
-                "gain": bound_gain(wrong, np.array([best[k] for k in is_kept])),
+                "gain": bound_gain(probabilities, np.array([best[k] for k in is_kept])),
                 "numbers": [float(numbers.min()), float(numbers.max())],
                 "precisions": [float(real.min()), float(real.max())],
             }
-    if one.name == PICTURED:
+    if one.name == PICTURED_SET:
         result["curves"] = compute_curves(readings, best, auto.estimate.order, auto.n_flagged)
     return result
 
 
-def measure_f1_error(wrong: Floats, six: dict[str, quality.Bools]) -> float:
+def measure_f1_error(probabilities: Floats, six: dict[str, quality.Bools]) -> float:
     """By how much the F1 of any of the six, as expected, is off the mean of drawn truths."""
-    draws = np.random.default_rng(0).random((DRAWS, len(wrong))) < wrong
+    draws = np.random.default_rng(0).random((DRAWS, len(probabilities))) < probabilities
     return max(
         abs(
             float(np.mean([quality.compute_f1(mask, truth) for truth in draws]))
-            - compute_expected_f1(wrong, mask)
+            - compute_expected_f1(probabilities, mask)
         )
         for mask in six.values()
     )
@@ -155,14 +159,14 @@ def list_criteria(rows: Sequence[dict[str, Any]]) -> list[str]:
         "|---|--:|--:|--:|--:|--:|",
     ]
     for name in WORLDS:
-        some = [(row["worlds"][name], row["off"]) for row in rows if name in row["worlds"]]
-        short = [-quality_page.SLACK - world["gain"] for world, _ in some]
-        beyond = [x > off for x, (_, off) in zip(short, some, strict=True)]
-        numbers = [world["numbers"][1] > ratio * world["numbers"][0] for world, _ in some]
-        real = [world["precisions"][1] - world["precisions"][0] for world, _ in some]
+        pairs = [(row["worlds"][name], row["off"]) for row in rows if name in row["worlds"]]
+        short = [-quality_page.SLACK - world["gain"] for world, _ in pairs]
+        beyond = [x > off for x, (_, off) in zip(short, pairs, strict=True)]
+        numbers = [world["numbers"][1] > ratio * world["numbers"][0] for world, _ in pairs]
+        real = [world["precisions"][1] - world["precisions"][0] for world, _ in pairs]
         lines.append(
-            f"| {name} | {sum(x > 0 for x in short)} of {len(some)} | {sum(beyond)} "
-            f"| {min(world['gain'] for world, _ in some):+.3f} | {sum(numbers)} "
+            f"| {name} | {sum(x > 0 for x in short)} of {len(pairs)} | {sum(beyond)} "
+            f"| {min(world['gain'] for world, _ in pairs):+.3f} | {sum(numbers)} "
             f"| {sum(x > 2 * quality_page.STATED for x in real)} |"
         )
     off = [row["off"] for row in rows]
@@ -225,7 +229,7 @@ def draw_picture(rows: Sequence[dict[str, Any]], folder: Path) -> None:
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
-    row = next((row for row in rows if row["set"] == PICTURED), None)
+    row = next((row for row in rows if row["set"] == PICTURED_SET), None)
     if row is None:
         return
     of = row["curves"]

@@ -39,9 +39,9 @@ def make_set(one: Set, data: Path, out: Path) -> Path:
     K = int(true.max()) + 1
     labels = make_noisy_labels(one, X, true, human, K)
     softmax, passes = compute_predictions(one, X, labels, K)
-    rough = path.with_suffix(".tmp.npz")
-    np.savez(rough, probs=softmax, passes=passes, labels=labels, true_labels=true)
-    rough.rename(path)
+    temporary_path = path.with_suffix(".tmp.npz")
+    np.savez(temporary_path, probs=softmax, passes=passes, labels=labels, true_labels=true)
+    temporary_path.rename(path)
     print(
         f"{one.name}: {time.perf_counter() - began:.0f} s, noise {np.mean(labels != true):.3f}, "
         f"accuracy {np.mean(softmax.argmax(1) == true):.3f}",
@@ -58,27 +58,29 @@ def make_noisy_labels(one: Set, X: Floats, true: Ints, human: dict[str, Ints], K
     options: dict[str, Any] = {}
     if one.noise in human:
         votes = human[one.noise]
-        wrong = np.flatnonzero(votes != true)
-        keep = rng.random(len(wrong)) < one.rate * len(true) / len(wrong)
+        wrong_rows = np.flatnonzero(votes != true)
+        keep = rng.random(len(wrong_rows)) < one.rate * len(true) / len(wrong_rows)
         labels = true.copy()
-        labels[wrong[keep]] = votes[wrong[keep]]
+        labels[wrong_rows[keep]] = votes[wrong_rows[keep]]
         return labels
     if one.noise == "one-class":
         labels = true.copy()
         members = np.flatnonzero(true == 0)
-        some = rng.permutation(members)[: round(one.rate * len(true))]
-        labels[some] = rng.integers(1, K, len(some))
+        flipped_rows = rng.permutation(members)[: round(one.rate * len(true))]
+        labels[flipped_rows] = rng.integers(1, K, len(flipped_rows))
         return labels
     if one.noise == "annotator":
         labels, votes = true.copy(), simulate_annotator(X, true, K, rng)
-        wrong = np.flatnonzero(votes != true)
-        some = wrong[rng.random(len(wrong)) < one.rate * len(true) / len(wrong)]
-        labels[some] = votes[some]
+        wrong_rows = np.flatnonzero(votes != true)
+        flipped_rows = wrong_rows[
+            rng.random(len(wrong_rows)) < one.rate * len(true) / len(wrong_rows)
+        ]
+        labels[flipped_rows] = votes[flipped_rows]
         return labels
     if one.noise == "ordinal":
         labels, move = true.copy(), rng.integers(0, 2, len(true)) * 2 - 1
-        some = rng.random(len(true)) < one.rate
-        labels[some] = np.abs(true + move)[some]
+        flipped_rows = rng.random(len(true)) < one.rate
+        labels[flipped_rows] = np.abs(true + move)[flipped_rows]
         labels[labels == K] = K - 2
         return labels
     if one.noise == "mixed":
@@ -104,8 +106,8 @@ def simulate_annotator(X: Floats, true: Ints, K: int, rng: np.random.Generator) 
         rng.permutation(np.flatnonzero(true == k))[: max(5, np.count_nonzero(true == k) // 50)]
         for k in range(K)
     ]
-    some = np.concatenate(features)
-    model = LogisticRegression(max_iter=150, tol=1e-3).fit(X[some], true[some])
+    all_features = np.concatenate(features)
+    model = LogisticRegression(max_iter=150, tol=1e-3).fit(X[all_features], true[all_features])
     return np.asarray(model.predict(X), np.int64)
 
 
@@ -213,8 +215,10 @@ def predict_with_dropout(
 ) -> tuple[Floats, Floats]:
     softmax, passes = np.zeros((len(X), K), np.float32), np.zeros((F, len(X), K), np.float32)
     for train, test in split_folds(labels, 0):
-        one, many = predict_by_network(X[train], labels[train], X[test], K, seed=seed, F=F)
-        softmax[test], passes[:, test] = one, many
+        one, stochastic_probs = predict_by_network(
+            X[train], labels[train], X[test], K, seed=seed, F=F
+        )
+        softmax[test], passes[:, test] = one, stochastic_probs
     return softmax, passes
 
 
@@ -233,11 +237,11 @@ def predict_by_network(
     optimiser = torch.optim.Adam(network.parameters(), 5e-3, weight_decay=1e-5)
     x, y = torch.from_numpy(X), torch.from_numpy(labels)
     for _ in range(epochs):
-        for some in torch.randperm(len(x)).split(256):
-            if len(some) < 2:
+        for batch in torch.randperm(len(x)).split(256):
+            if len(batch) < 2:
                 continue
             optimiser.zero_grad()
-            nn.functional.cross_entropy(network(x[some]), y[some]).backward()
+            nn.functional.cross_entropy(network(x[batch]), y[batch]).backward()
             optimiser.step()
     network.eval()
     with torch.no_grad():

@@ -33,7 +33,7 @@ from auto.quality_page import (
     find_best_of_six,
     write_page,
 )
-from auto.sets import PARTS, PUBLISHED, PUBLISHED_SOFTMAX, THINNED
+from auto.sets import PARTS, PUBLISHED_SETS, PUBLISHED_SOFTMAX, THINNED_RATES
 from uqled.answer import measure_flags
 from uqled.detect.auto.audit import audit_sample, estimate_audit
 from uqled.detect.auto.tiers import TIERS
@@ -61,19 +61,23 @@ class LoadedSet(NamedTuple):
 
 def load_published_sets(data: Path) -> Iterator[LoadedSet]:
     """Five networks in three ways, softmax alone, and thinned errors."""
-    for name in PUBLISHED:
+    for name in PUBLISHED_SETS:
         with np.load(data / "predictions" / f"{name}.npz") as file:
             passes, labels, true = file["passes"], file["labels"], file["true_labels"]
-        given = "networks", passes[2], passes
-        yield LoadedSet(f"{name}, five networks", "published", *given, labels, true)
+        inputs = "networks", passes[2], passes
+        yield LoadedSet(f"{name}, five networks", "published", *inputs, labels, true)
         two = "networks", passes[0], passes[[0, 3]]
         yield LoadedSet(f"{name}, two networks", "published", *two, labels, true)
         yield LoadedSet(f"{name}, one network", "published", None, passes[2], None, labels, true)
-        for rate in THINNED if name == "cifar10n-worst" else ():
-            few = thin_classes(labels, true, rate)
-            yield LoadedSet(f"{name} at {rate:.2%}, five networks", "published", *given, few, true)
+        for rate in THINNED_RATES if name == "cifar10n-worst" else ():
+            thin_labels = thin_classes(labels, true, rate)
+            yield LoadedSet(
+                f"{name} at {rate:.2%}, five networks", "published", *inputs, thin_labels, true
+            )
             one = None, passes[1], None
-            yield LoadedSet(f"{name} at {rate:.2%}, one network", "published", *one, few, true)
+            yield LoadedSet(
+                f"{name} at {rate:.2%}, one network", "published", *one, thin_labels, true
+            )
     for name in PUBLISHED_SOFTMAX:
         with np.load(data / "predictions" / f"{name}.npz") as file:
             probs, labels, true = file["probs"], file["labels"], file["true_labels"]
@@ -82,11 +86,11 @@ def load_published_sets(data: Path) -> Iterator[LoadedSet]:
 
 def thin_classes(labels: Any, true: Any, rate: float) -> Any:
     """The labels with so many of their errors left, chosen at random."""
-    wrong = np.flatnonzero(labels != true)
-    some = np.random.default_rng(0).permutation(wrong)[: round(rate * len(true))]
-    few = true.copy()
-    few[some] = labels[some]
-    return few
+    wrong_rows = np.flatnonzero(labels != true)
+    kept_errors = np.random.default_rng(0).permutation(wrong_rows)[: round(rate * len(true))]
+    labels_kept = true.copy()
+    labels_kept[kept_errors] = labels[kept_errors]
+    return labels_kept
 
 
 def load_made_sets(folder: Path, part: str) -> Iterator[LoadedSet]:
@@ -116,9 +120,12 @@ def compute_f1(mask: Bools, is_error: Bools) -> float:
 def rank_simply(probs: NDArray[Any], labels: Any) -> dict[str, NDArray[Any]]:
     """Self-confidence and normalized margin, higher = more suspect."""
     rows, other = np.arange(len(labels)), np.array(probs, np.float64)
-    own = other[rows, labels].copy()
+    self_confidence = other[rows, labels].copy()
     other[rows, labels] = -1
-    return {"self-confidence": -own, "normalized margin": other.max(axis=1) - own}
+    return {
+        "self-confidence": -self_confidence,
+        "normalized margin": other.max(axis=1) - self_confidence,
+    }
 
 
 def measure_set(one: LoadedSet) -> dict[str, Any]:
@@ -187,13 +194,15 @@ def measure_likeness(one: LoadedSet, is_error: Bools) -> float | None:
     label = float(np.mean(predicted != one.labels))
     F = len(predicted)
     pairs = [np.mean(predicted[f] != predicted[g]) for f in range(F) for g in range(f)]
-    own = label - float(is_error.mean())  # of the members' errors, if none is where a label errs
-    return None if own <= 0 else float(1 - np.mean(pairs) / 2 / own)
+    member_error = label - float(
+        is_error.mean()
+    )  # of the members' errors, if none is where a label errs
+    return None if member_error <= 0 else float(1 - np.mean(pairs) / 2 / member_error)
 
 
 def measure_audit(auto: LabelErrors, is_error: Bools) -> dict[str, Any]:
     """Forty looks with the truth as the reviewer, many times."""
-    wrong, real = is_error.sum(), is_error[auto.mask].mean() if auto.n_flagged else 0.0
+    n_errors, real = is_error.sum(), is_error[auto.mask].mean() if auto.n_flagged else 0.0
     rows = []
     for seed in range(DRAWS):
         audit = audit_sample(auto, AUDIT, seed=seed)
@@ -203,8 +212,8 @@ def measure_audit(auto: LabelErrors, is_error: Bools) -> dict[str, Any]:
         after = auto.with_verdicts(verdicts)
         rows.append(
             [
-                number[0.8].value / wrong,
-                *(number[c].low <= wrong <= number[c].high for c in (0.8, 0.95)),
+                number[0.8].value / n_errors,
+                *(number[c].low <= n_errors <= number[c].high for c in (0.8, 0.95)),
                 *(precision[c].low <= real <= precision[c].high for c in (0.8, 0.95)),
                 compute_f1(after.mask, is_error),
             ]
@@ -222,9 +231,11 @@ def main() -> None:
     parser.add_argument("--tables-only", action="store_true", help="of what was measured before")
     options = parser.parse_args()
     if options.tables_only:
-        stored = json.loads((RESULTS / "auto.json").read_text(encoding="utf-8"))
-        machine.save("auto", stored, write_page(stored["sets"], stored["machine"]))
-        draw_pictures(stored["sets"], RESULTS)
+        stored_result = json.loads((RESULTS / "auto.json").read_text(encoding="utf-8"))
+        machine.save(
+            "auto", stored_result, write_page(stored_result["sets"], stored_result["machine"])
+        )
+        draw_pictures(stored_result["sets"], RESULTS)
         return
     if options.data is None or options.sets is None:
         parser.error("--data and --sets say where the data and the sets are")

@@ -27,9 +27,9 @@ ABOUT = {
 
 
 def find_best(values: dict[str, float], names: Any) -> tuple[str, float]:
-    some = {name: values[name] for name in names if name in values}
-    name = max(some, key=lambda n: some[n])
-    return name, some[name]
+    scores = {name: values[name] for name in names if name in values}
+    name = max(scores, key=lambda n: scores[n])
+    return name, scores[name]
 
 
 def find_best_ranking(row: dict[str, Any]) -> tuple[str, float]:
@@ -71,7 +71,7 @@ def list_criteria(rows: list[dict[str, Any]]) -> list[str]:
         return f"{sum(map(bool, hits))} of {len(hits)}"
 
     leads = [row["ap"]["auto"] - find_best_ranking(row)[1] for row in rows]
-    plain = [row["ap"]["auto"] - row["ap"]["self-confidence"] for row in rows]
+    gains = [row["ap"]["auto"] - row["ap"]["self-confidence"] for row in rows]
     gaps = [row["f1"]["auto"] - find_best_of_six(row)[1] for row in rows]
     below = [row["f1"]["auto"] - row["f1"]["cl-pbnr"] for row in rows]
     with_passes = [row for row in rows if row["F"]]
@@ -80,11 +80,11 @@ def list_criteria(rows: list[dict[str, Any]]) -> list[str]:
     own = float(np.mean([row["f1"]["auto"] for row in with_passes]))
     is_covered = [row["number"][1] <= row["errors"] <= row["number"][2] for row in rows]
     widely = [row["wide"][0] <= row["errors"] <= row["wide"][1] for row in rows]
-    sure = [row for row in rows if not row["unsure"]]
-    right = [abs(row["precision"] - row["stated precision"][0]) <= STATED for row in sure]
+    sure_rows = [row for row in rows if not row["unsure"]]
+    right = [abs(row["precision"] - row["stated precision"][0]) <= STATED for row in sure_rows]
     noisy = [row for row in rows if row["noise"] >= 0.01]
-    unsure = [row for row in rows if row["unsure"]]
-    agreement = [row["agreed"] for row in unsure]
+    unsure_rows = [row for row in rows if row["unsure"]]
+    agreement = [row["agreed"] for row in unsure_rows]
     mean = {
         k: np.mean([row["audit"][k] for row in rows])
         for k in ("covers 80", "covers 95", "precision covers 80", "precision covers 95", "f1")
@@ -92,7 +92,7 @@ def list_criteria(rows: list[dict[str, Any]]) -> list[str]:
     return [
         f"- Average precision at least the best of the other rankings, whichever that is, minus "
         f"{SLACK}: {share([g >= -SLACK for g in leads])}; least {min(leads):+.3f}, mean "
-        f"{np.mean(leads):+.3f}; against self-confidence alone {np.mean(plain):+.3f} in the mean.",
+        f"{np.mean(leads):+.3f}; against self-confidence alone {np.mean(gains):+.3f} in the mean.",
         f"- F1 at least the best of the six, whichever that is, minus {SLACK}: "
         f"{share([g >= -SLACK for g in gaps])}; minus {FAR}: {share([g >= -FAR for g in gaps])}; "
         f"least {min(gaps):+.3f}, mean {np.mean(gaps):+.3f}.",
@@ -104,7 +104,7 @@ def list_criteria(rows: list[dict[str, Any]]) -> list[str]:
         f"- Says 'unsure': {share([row['unsure'] for row in rows])}; stated precision within 5 "
         f"points where it is told as a number: {share(right)}.",
         f"- Where it is unsure, the flags have a mean F1 of "
-        f"{np.mean([row['f1']['auto'] for row in unsure]):.3f}, and those on which all "
+        f"{np.mean([row['f1']['auto'] for row in unsure_rows]):.3f}, and those on which all "
         f"explanations agree (the first tier) alone {np.mean(agreement):.3f}.",
         f"- After an audit of {AUDIT} ({DRAWS} draws per set): the 80 % interval of the number "
         f"covers {mean['covers 80']:.0%}, the 95 % one {mean['covers 95']:.0%}; of the precision "
@@ -124,12 +124,12 @@ def format_tiers(rows: list[dict[str, Any]]) -> list[str]:
         "|---|--:|--:|--:|--:|",
     ]
     for name in TIERS:
-        some = np.array([row["tiers"][name] for row in rows if name in row["tiers"]])
-        if not len(some):
+        shares = np.array([row["tiers"][name] for row in rows if name in row["tiers"]])
+        if not len(shares):
             continue
         lines.append(
-            f"| {name} | {len(some)} | {some[:, 1].mean():.2f} | {some[:, 2].mean():.2f} "
-            f"| {np.median(some[:, 2]):.2f} |"
+            f"| {name} | {len(shares)} | {shares[:, 1].mean():.2f} | {shares[:, 2].mean():.2f} "
+            f"| {np.median(shares[:, 2]):.2f} |"
         )
     return lines
 
@@ -140,10 +140,12 @@ def format_explanations(rows: list[dict[str, Any]]) -> list[str]:
         "|---|--:|--:|--:|",
     ]
     for name in ("level", "confident", "members", "trusting"):
-        some = [row for row in rows if name in row["explanations"]]
-        ratio = np.array([row["explanations"][name] / row["errors"] for row in some])
+        rows_with_reason = [row for row in rows if name in row["explanations"]]
+        ratio = np.array([row["explanations"][name] / row["errors"] for row in rows_with_reason])
         low, middle, high = np.quantile(ratio, [0.1, 0.5, 0.9])
-        lines.append(f"| {name} | {len(some)} | {middle:.2f} | {low:.2f} to {high:.2f} |")
+        lines.append(
+            f"| {name} | {len(rows_with_reason)} | {middle:.2f} | {low:.2f} to {high:.2f} |"
+        )
     return lines
 
 
@@ -151,18 +153,18 @@ def format_likeness(rows: list[dict[str, Any]]) -> list[str]:
     """Without the held out sets: the constants are these medians, rounded."""
     lines = ["| kind of passes | sets | likeness, median | least | most |", "|---|--:|--:|--:|--:|"]
     for kind in ("networks", "heads", "mc-dropout", "ensemble", "bootstrap", "members"):
-        some = [
+        likeness_rows = [
             row["likeness"]
             for row in rows
             if row["kind"] == kind
             and row["likeness"] is not None
             and row["part"] != "real held out"
         ]
-        some = [max(one, 0.0) for one in some]
-        if some:
+        likeness = [max(one, 0.0) for one in likeness_rows]
+        if likeness:
             lines.append(
-                f"| {kind} | {len(some)} | {np.median(some):.2f} | {min(some):.2f} "
-                f"| {max(some):.2f} |"
+                f"| {kind} | {len(likeness)} | {np.median(likeness):.2f} | {min(likeness):.2f} "
+                f"| {max(likeness):.2f} |"
             )
     return lines
 
@@ -191,10 +193,10 @@ def write_page(rows: list[dict[str, Any]], m: dict[str, Any]) -> str:
         *format_likeness(rows),
     ]
     for part, about in ABOUT.items():
-        some = [row for row in rows if row["part"] == part]
-        if some:
+        part_rows = [row for row in rows if row["part"] == part]
+        if part_rows:
             lines += ["", f"## The {part} sets", "", about, ""]
-            lines += [*list_criteria(some), "", *format_sets(some)]
+            lines += [*list_criteria(part_rows), "", *format_sets(part_rows)]
     return "\n".join([*lines, ""])
 
 

@@ -5,21 +5,21 @@
 A set is data with known truth, noise put on its labels, and out-of-sample predictions of a model
 that was trained on the noisy labels. `HELD_OUT` are kinds of data, noise and model that none of the
 development sets has; they were scored once, after the first method was settled. What is known of
-them was known when the method was changed, so `LATER` was written before that change: other data,
-models and noise, scored once at its end. `FRESH` was written before a reading (`even`) was built
-in, when its results on all others were known. It was scored once; then how `even` treats few counts
-and temperatures was changed, so it is a development set since. `UNSEEN` was written after that
-change, and scored once; then `least` got a weight, which was tried on all sets. `LAST` was written
-before that was built in, and scored once; then the matrices got their spread and a reading (`half`)
-was dropped. `DRAWN` are drawn at random, by a seed; they were scored once after that. Nothing was
-changed since but for mistakes that a review found.
+them was known when the method was changed, so `LATER_SETS` was written before that change: other
+data, models and noise, scored once at its end. `FRESH_SETS` was written before a reading (`even`)
+was built in, when its results on all others were known. It was scored once; then how `even` treats
+few counts and temperatures was changed, so it is a development set since. `UNSEEN` was written
+after that change, and scored once; then `least` got a weight, which was tried on all sets.
+`LAST_SETS` was written before that was built in, and scored once; then the matrices got their
+spread and a reading (`half`) was dropped. `DRAWN_SETS` are drawn at random, by a seed; they were
+scored once after that. Nothing was changed since but for mistakes that a review found.
 
-`REAL` and `REAL_HELD_OUT` were written before the ranking, the cut on curated data and the kinds of
-passes were worked on: tables, texts, images with people's own labels, and curated data, in which
-few labels are wrong and the model errs more often than they. `sst2`, `tiny` and the seeds of the
-second list are in none of the first. `HUMAN` are people's labels with features of a second network;
-they were scored once. Then, with all sets known, the weight of one explanation (`trusting`) was
-doubled, and that of another (`confident`) made to depend on how even the noise is.
+`REAL_SETS` and `REAL_HELD_OUT` were written before the ranking, the cut on curated data and the
+kinds of passes were worked on: tables, texts, images with people's own labels, and curated data, in
+which few labels are wrong and the model errs more often than they. `sst2`, `tiny` and the seeds of
+the second list are in none of the first. `HUMAN` are people's labels with features of a second
+network; they were scored once. Then, with all sets known, the weight of one explanation
+(`trusting`) was doubled, and that of another (`confident`) made to depend on how even the noise is.
 
 Data: `digits` (scikit-learn), `mnist` (principal components of the pixels), `mnist-even` (two
 classes), `mnist-falling` (class sizes fall by a factor of 0.65 from class to class), `pairs` (two
@@ -78,10 +78,10 @@ class Set:
 
 
 HEADS = ("linear", "knn", "lda", "mlp", "forest")
-PUBLISHED = ("cifar10s", "cifar10n-worst")
+PUBLISHED_SETS = ("cifar10s", "cifar10n-worst")
 """Five networks: as passes (with one of them, resnet50d, as the softmax), two of them as passes, or
 one of them as the softmax alone."""
-THINNED = (0.09, 0.03, 0.01, 0.005, 0.0025)
+THINNED_RATES = (0.09, 0.03, 0.01, 0.005, 0.0025)
 """Shares of labels that are still wrong where only a part of people's errors is left."""
 PUBLISHED_SOFTMAX = (
     "northcutt-sparsity0.0-noise0.4",
@@ -154,7 +154,7 @@ HELD_OUT = [
     Set("points", 20_000, "pair", 0.05, "linear", "bootstrap", 3, K=50, seed=2),
 ]
 
-LATER = [
+LATER_SETS = [
     # text, and counts like those of text
     Set("modules", 4_000, "symmetric", 0.1, "words", "bootstrap", 5, K=12, seed=3),
     Set("modules", 4_000, "annotator", 0.15, "linear", K=12, seed=3),
@@ -174,7 +174,7 @@ LATER = [
     Set("tiny", 5_000, "mixed", 0.3, "mlp", "mcd", 5, K=20, seed=3),
 ]
 
-FRESH = [
+FRESH_SETS = [
     # strong models
     Set("mnist", 20_000, "similarity", 0.1, "long", "members", 3, seed=5),
     Set("mnist", 12_000, "symmetric", 0.15, "kernel", seed=5),
@@ -223,7 +223,7 @@ UNSEEN = [
     Set("tiny", 5_000, "symmetric", 0.1, "long", "members", 3, K=20, seed=7),
 ]
 
-LAST = [
+LAST_SETS = [
     Set("mnist", 20_000, "sparse", 0.1, "long", "members", 3, seed=11),
     Set("mnist", 9_000, "similarity", 0.15, "boosted", seed=11),
     Set("mnist", 12_000, "instance", 0.1, "kernel", "bootstrap", 3, seed=11),
@@ -275,9 +275,9 @@ def draw_sets(n: int, seed: int) -> list[Set]:
     return sets
 
 
-DRAWN = draw_sets(30, seed=13)
+DRAWN_SETS = draw_sets(30, seed=13)
 
-REAL = [
+REAL_SETS = [
     # tables
     Set("adult", 8_000, "symmetric", 0.01, "boosted", K=2, seed=21),
     Set("adult", 8_000, "symmetric", 0.1, "linear", K=2, seed=21),
@@ -353,12 +353,12 @@ HUMAN = [
 PARTS = {
     "development": DEVELOPMENT,
     "held out": HELD_OUT,
-    "later": LATER,
-    "fresh": FRESH,
+    "later": LATER_SETS,
+    "fresh": FRESH_SETS,
     "unseen": UNSEEN,
-    "last": LAST,
-    "drawn": DRAWN,
-    "real": REAL,
+    "last": LAST_SETS,
+    "drawn": DRAWN_SETS,
+    "real": REAL_SETS,
     "real held out": REAL_HELD_OUT,
     "human": HUMAN,
 }

@@ -36,15 +36,15 @@ def make_embeddings(n: int, dimensions: int) -> tuple[np.ndarray, np.ndarray, np
     mixing = rng.standard_normal((DIRECTIONS, dimensions), np.float32)
     X = (centres[true] + rng.standard_normal((n, DIRECTIONS), np.float32)) @ mixing
     X += 4 * rng.standard_normal((n, dimensions), np.float32)
-    wrong = rng.random(n) < NOISE
+    is_wrong = rng.random(n) < NOISE
     others = (true + rng.integers(1, CLASSES, n)) % CLASSES
-    return X, np.where(wrong, others, true), true
+    return X, np.where(is_wrong, others, true), true
 
 
 def run_once(who: str, n: int, dimensions: int) -> None:
     """What a process of its own does: make the embeddings, then time everything after that."""
     X, labels, true = make_embeddings(n, dimensions)
-    began, busy = time.perf_counter(), time.process_time()
+    began, processor_start = time.perf_counter(), time.process_time()
     if who == "peer":
         from cleanlab.filter import find_label_issues
         from cleanlab.rank import get_label_quality_scores
@@ -60,14 +60,14 @@ def run_once(who: str, n: int, dimensions: int) -> None:
         with tempfile.TemporaryDirectory() as folder:
             errors = uqled.find(X, label=labels, out=Path(folder) / "run", progress=False)
             mask, suspicion = errors.mask, errors.probability
-    wrong = labels != true
+    is_wrong = labels != true
     print(
         json.dumps(
             {
                 "wall": time.perf_counter() - began,
-                "processor": time.process_time() - busy,
-                "f1": float(f1_score(wrong, mask)),
-                "average_precision": float(average_precision_score(wrong, suspicion)),
+                "processor": time.process_time() - processor_start,
+                "f1": float(f1_score(is_wrong, mask)),
+                "average_precision": float(average_precision_score(is_wrong, suspicion)),
             }
         )
     )

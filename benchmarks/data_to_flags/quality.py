@@ -48,7 +48,7 @@ from uqled.storage.atomic import replace_file
 
 RATES = (0.03, 0.1)
 KINDS = ("symmetric", "similar")
-BEFORE = {"images": "small", "texts": "logistic", "table": "forest"}
+FORMER_MODELS = {"images": "small", "texts": "logistic", "table": "forest"}
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ def iterate_cases(
         for rater in raters:
             yield NoisyCase(f"{name}, {rater}", data.with_labels(people[rater]), true, features)
         rng = np.random.default_rng(seed)
-        confused = find_most_confused(features, true)
+        confused_classes = find_most_confused(features, true)
         for rate in rates:
             for kind in KINDS:
                 labels = true.copy()
@@ -93,7 +93,7 @@ def iterate_cases(
                 steps = rng.integers(1, data.n_classes, len(flipped_rows))
                 random = (true[flipped_rows] + steps) % data.n_classes
                 labels[flipped_rows] = (
-                    random if kind == "symmetric" else confused[true[flipped_rows]]
+                    random if kind == "symmetric" else confused_classes[true[flipped_rows]]
                 )
                 yield NoisyCase(
                     f"{name}, {kind} {rate:.0%}", data.with_labels(labels), true, features
@@ -161,28 +161,28 @@ def find_most_confused(features: np.ndarray, true: np.ndarray) -> np.ndarray:
     return means.argmax(axis=1)
 
 
-def score_flags(wrong: np.ndarray, mask: np.ndarray, suspicion: np.ndarray) -> dict[str, float]:
+def score_flags(is_wrong: np.ndarray, mask: np.ndarray, suspicion: np.ndarray) -> dict[str, float]:
     return {
-        "f1": float(f1_score(wrong, mask)),
-        "average_precision": float(average_precision_score(wrong, suspicion)),
+        "f1": float(f1_score(is_wrong, mask)),
+        "average_precision": float(average_precision_score(is_wrong, suspicion)),
         "flags": int(mask.sum()),
     }
 
 
 def run_case(case: NoisyCase, seed: int) -> dict[str, Any]:
     labels = case.data.labels.codes
-    wrong = labels != case.true
-    result: dict[str, Any] = {"set": case.name, "seed": seed, "wrong": int(wrong.sum())}
+    is_wrong = labels != case.true
+    result: dict[str, Any] = {"set": case.name, "seed": seed, "wrong": int(is_wrong.sum())}
     began = time.perf_counter()
     probabilities = predict_by_peer(case.features, labels)
     mask = find_label_issues(labels, probabilities)
     self_confidence = probabilities[np.arange(len(labels)), labels]
-    result["peer"] = score_flags(wrong, mask, -self_confidence)
+    result["peer"] = score_flags(is_wrong, mask, -self_confidence)
     result["peer"]["accuracy"] = float(np.mean(probabilities.argmax(axis=1) == labels))
     result["peer"]["seconds"] = time.perf_counter() - began
     models = {"ours": "auto"}
     if case.name.endswith("symmetric 10%") and seed == 0:  # once per set: it is slow
-        models["before"] = BEFORE[case.data.kind]
+        models["before"] = FORMER_MODELS[case.data.kind]
     for name, model in models.items():
         began = time.perf_counter()
         with tempfile.TemporaryDirectory() as folder:
@@ -191,7 +191,7 @@ def run_case(case: NoisyCase, seed: int) -> dict[str, Any]:
                 progress=False,
             )  # fmt: skip
             errors = find_label_errors(predictions, progress=False)
-            result[name] = score_flags(wrong, errors.mask, -errors.scores)
+            result[name] = score_flags(is_wrong, errors.mask, -errors.scores)
             result[name]["accuracy"] = predictions.accuracy
             result[name]["seconds"] = time.perf_counter() - began
     return result

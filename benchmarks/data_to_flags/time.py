@@ -111,12 +111,17 @@ def run_once(who: str, name: str, folder: Path, n: int) -> None:
     data, _ = load(folder, n, 0)
     rng = np.random.default_rng(0)
     labels = data.labels.codes.copy()
-    wrong = rng.choice(len(labels), len(labels) // 10, replace=False)
-    labels[wrong] = (labels[wrong] + rng.integers(1, data.n_classes, len(wrong))) % data.n_classes
+    wrong_rows = rng.choice(len(labels), len(labels) // 10, replace=False)
+    labels[wrong_rows] = (
+        labels[wrong_rows] + rng.integers(1, data.n_classes, len(wrong_rows))
+    ) % data.n_classes
     data = data.with_labels(labels)
-    began, busy = time.perf_counter(), time.process_time()
+    began, processor_start = time.perf_counter(), time.process_time()
     flags = run_peer(data) if who == "peer" else run_ours(data)
-    seconds = {"wall": time.perf_counter() - began, "processor": time.process_time() - busy}
+    seconds = {
+        "wall": time.perf_counter() - began,
+        "processor": time.process_time() - processor_start,
+    }
     print(json.dumps({**seconds, "flags": flags, "n": len(labels)}))
 
 
@@ -125,7 +130,7 @@ def measure_set(name: str, arguments: argparse.Namespace) -> Runs:
     return take_turns("data_to_flags.time", options, arguments.repeats)
 
 
-def write_page(measured: dict[str, Any], about: dict[str, Any]) -> str:
+def write_page(result: dict[str, Any], about: dict[str, Any]) -> str:
     lines = [
         "# Seconds from data to flags",
         "",
@@ -138,7 +143,7 @@ def write_page(measured: dict[str, Any], about: dict[str, Any]) -> str:
         "| set | peer | ours | times as fast | processor: peer | ours |",
         "|---|---:|---:|---:|---:|---:|",
     ]
-    for name, runs in measured.items():
+    for name, runs in result.items():
         wall = {who: [run["wall"] for run in results] for who, results in runs.items()}
         processor = {
             who: statistics.median(run["processor"] for run in results)
@@ -172,9 +177,9 @@ def main() -> None:
     kept_results = {}
     if arguments.only:
         earlier = json.loads((RESULTS / "data_to_flags_time.json").read_text())
-        different = [key for key in about if key != "code" and earlier.get(key) != about[key]]
-        if different:
-            parser.error(f"what was measured of the others differs in {', '.join(different)}")
+        changed_keys = [key for key in about if key != "code" and earlier.get(key) != about[key]]
+        if changed_keys:
+            parser.error(f"what was measured of the others differs in {', '.join(changed_keys)}")
         kept_results = earlier["measured"]
     results = {
         name: kept_results[name]

@@ -49,16 +49,18 @@ def measure_case(name: str) -> dict[str, Any]:
             predictions.fill(passes[f], true, f + 1)
 
     def detect(rows: slice, part_rows: int) -> int:
-        some = None if passes is None else passes[:, rows]
+        part_passes = None if passes is None else passes[:, rows]
         if not in_parts:
             return int(
-                uqled.find_label_errors(labels[rows], probs[rows], some, method=method).n_flagged
+                uqled.find_label_errors(
+                    labels[rows], probs[rows], part_passes, method=method
+                ).n_flagged
             )
         with tempfile.TemporaryDirectory() as folder:
             return int(
                 uqled.find_label_errors_in_parts(
-                    labels[rows], probs[rows], some, method=method, out=Path(folder) / "out",
-                    part_rows=part_rows, progress=False,
+                    labels[rows], probs[rows], part_passes, method=method,
+                    out=Path(folder) / "out", part_rows=part_rows, progress=False,
                 ).n_flagged
             )  # fmt: skip
 

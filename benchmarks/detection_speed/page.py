@@ -23,8 +23,8 @@ def render_page(result: dict[str, Any]) -> str:
         "|---|---|---|---|",
     ]
 
-    def row(what: str, value: str, goal: str = "", met: bool | None = None) -> None:
-        mark = "" if met is None else ("met" if met else "**missed**")
+    def row(what: str, value: str, goal: str = "", is_met: bool | None = None) -> None:
+        mark = "" if is_met is None else ("met" if is_met else "**missed**")
         lines.append(f"| {what} | {value} | {goal} | {mark} |")
 
     for name, least in (("imagenet", 35), ("hundred", 15)):
@@ -69,10 +69,10 @@ def render_page(result: dict[str, Any]) -> str:
         r = result["six"]
         s = r["seconds"]
         size = f"{r['N']:,} x {r['K']:,}, F = 5 ({r['bytes'] / 1e9:.1f} GB on disk)"
-        better = min(
+        best_of_cleanlab = min(
             s[f"cleanlab, one model in memory, n_jobs {jobs}"]["median"] for jobs in (1, 2)
         )
-        ratio = s["ours, warm"]["median"] / better
+        ratio = s["ours, warm"]["median"] / best_of_cleanlab
         for name, times in s.items():
             row(f"six algorithms, {size}: {name}", format_times(times))
         row("six algorithms in units of one cleanlab call", f"{ratio:.2f}", "<= 2", ratio <= 2)
@@ -108,8 +108,8 @@ def render_page(result: dict[str, Any]) -> str:
         }
         for name, times in result["start-up"]["seconds"].items():
             most = goals.get(name, next((s for end, s in ends.items() if name.endswith(end)), None))
-            goal, met = ("", None) if most is None else (f"< {most:g}", times["median"] < most)
-            row(name, format_times(times), goal, met)
+            goal, is_met = ("", None) if most is None else (f"< {most:g}", times["median"] < most)
+            row(name, format_times(times), goal, is_met)
     for name, g in result.get("growth", {}).get("exponents", {}).items():
         row(f"exponent of {name}", f"{g['exponent']:.2f}", "linear: 1", g["exponent"] < 1.1)
     return "\n".join([*lines, *compare_instruction_sets(result)]) + "\n"
@@ -134,12 +134,12 @@ def compare_instruction_sets(result: dict[str, Any]) -> list[str]:
     """The same calls with the processor's own instructions and with AVX2 alone, side by side."""
     if not {"avx2", "cifar", "hundred"} <= set(result):
         return []
-    own = result["cifar"]["machine"].get("instructions")
+    instructions = result["cifar"]["machine"].get("instructions")
     lines = [
         "",
         f"The same with AVX2 alone, cleanlab too (`{result['avx2']['limits']}`):",
         "",
-        f"| what | {own} | AVX2 | AVX2 in units of the former |",
+        f"| what | {instructions} | AVX2 | AVX2 in units of the former |",
         "|---|---|---|---|",
     ]
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from paper.claims import PROPOSED
+from paper.claims import PROPOSED_METHODS
 from paper.printed_tables import (
     HALF,
     RATES,
@@ -61,32 +61,37 @@ class Figure:
 
 
 def check_points(
-    place: str, quote: str, printed: float, of: Callable[[float], float], note: str = ""
+    place: str, quote: str, printed_value: float, of: Callable[[float], float], note: str = ""
 ) -> Figure:
     """Percentage points or per cent; `of` takes a shift that favours the algorithm."""
     return check_number(
-        place, quote, printed, lambda shift: 100 * of(shift), note=note, decimals=None
+        place, quote, printed_value, lambda shift: 100 * of(shift), note=note, decimals=None
     )
 
 
 def check_number(
     place: str,
     quote: str,
-    printed: float,
+    printed_value: float,
     of: Callable[[float], float],
     *,
     decimals: int | None = None,
     note: str = "",
 ) -> Figure:
-    places = len(repr(printed).partition(".")[2]) if decimals is None else decimals
+    places = len(repr(printed_value).partition(".")[2]) if decimals is None else decimals
     value, half = of(0), 0.5 * 10**-places
     low, high = sorted((of(-HALF), of(HALF)))
-    if format_number(value, places) == format_number(printed, places):
+    if format_number(value, places) == format_number(printed_value, places):
         verdict = FOLLOWS
     else:
-        verdict = ROUNDING if low - half <= printed <= high + half else NOT
+        verdict = ROUNDING if low - half <= printed_value <= high + half else NOT
     return Figure(
-        place, quote, format_number(printed, places), format_number(value, places), verdict, note
+        place,
+        quote,
+        format_number(printed_value, places),
+        format_number(value, places),
+        verdict,
+        note,
     )
 
 
@@ -127,7 +132,10 @@ def _compute_gains(
 ) -> dict[tuple[str, float, str], float]:
     gain = compute_relative_gain if relative else compute_gain
     return {
-        (d, r, m): gain(values[d][r], m)(shift) for d in SAMPLES for r in RATES for m in PROPOSED
+        (d, r, m): gain(values[d][r], m)(shift)
+        for d in SAMPLES
+        for r in RATES
+        for m in PROPOSED_METHODS
     }
 
 
@@ -146,7 +154,9 @@ def find_cell_gain(values: Numbers, name: str, rate: float, *, relative: bool) -
     return max(gain for (d, r, _), gain in gains.items() if (d, r) == (name, rate))
 
 
-def check_bound(quote: str, printed: str, share: float, test: Callable[[float], bool]) -> Figure:
+def check_bound(
+    quote: str, printed_text: str, share: float, test: Callable[[float], bool]
+) -> Figure:
     return Figure(
-        STAGE_1, quote, printed, format_number(100 * share, 1), FOLLOWS if test(share) else NOT
+        STAGE_1, quote, printed_text, format_number(100 * share, 1), FOLLOWS if test(share) else NOT
     )

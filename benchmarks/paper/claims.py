@@ -25,7 +25,7 @@ from uqled.bench.results.statistics import (
 )
 from uqled.bench.suite import BASELINE, PAPER_METHODS
 
-PROPOSED = tuple(method for method in PAPER_METHODS if method != BASELINE)
+PROPOSED_METHODS = tuple(method for method in PAPER_METHODS if method != BASELINE)
 HOLDS, FAILS, OPEN = "holds", "does not hold", "undecided, within the spread"
 
 Values = Mapping[str, SamplesByRate]

@@ -66,8 +66,8 @@ def _check_harmonic_means() -> Iterable[tuple[bool, str]]:
         for rate in RATES:
             p, r, f = (parse_number(row[f"{m} {rate:g}"]) for m in ("precision", "recall", "f1"))
             low, value, high = (2 * (p + s) * (r + s) / (p + r + 2 * s) for s in (-0.05, 0.0, 0.05))
-            where = f"{row['dataset']} at {rate:g}, {format_method_short(row['method'])}"
-            text = f"{where}: printed {format_number(f, 1)}, computed {format_number(value, 1)}"
+            place = f"{row['dataset']} at {rate:g}, {format_method_short(row['method'])}"
+            text = f"{place}: printed {format_number(f, 1)}, computed {format_number(value, 1)}"
             yield low - 0.05 <= f + 1e-9 and f - 1e-9 <= high + 0.05, text
 
 
@@ -75,22 +75,22 @@ def _check_row_means(table: str, measure: str) -> Iterable[tuple[bool, str]]:
     for row in read_printed_table(table).to_dict("records"):
         value = math.fsum(parse_number(row[f"{measure} {rate:g}"]) for rate in RATES) / len(RATES)
         printed_value = parse_number(row[f"{measure} mean"])
-        where = f"{row['dataset']}, {format_method_short(row['method'])}"
+        place = f"{row['dataset']}, {format_method_short(row['method'])}"
         yield (
             abs(printed_value - value) <= 0.1 + 1e-9,
-            f"{where}: {format_number(printed_value, 1)}, {format_number(value, 2)}",
+            f"{place}: {format_number(printed_value, 1)}, {format_number(value, 2)}",
         )
 
 
 def _check_counts() -> Iterable[tuple[bool, str]]:
     """True positives are flagged x precision and wrong x recall: the printed numbers must agree."""
     for row in read_paper_results().stage1.to_dict("records"):
-        p, r, wrong = row["precision"], row["recall"], row["wrong"]
+        p, r, n_wrong = row["precision"], row["recall"], row["wrong"]
         low, high = (row["flagged"] * (p + s) / (r - s) for s in (-HALF, HALF))
         value = row["flagged"] * p / r
-        where = f"{row['dataset']} at {row['rate']:g}, {format_method_short(row['method'])}"
+        place = f"{row['dataset']} at {row['rate']:g}, {format_method_short(row['method'])}"
         share = f"{format_number(100 * value / row['n'], 2)}% wrong"
-        yield low <= wrong <= high, f"{where}: {share}"
+        yield low <= n_wrong <= high, f"{place}: {share}"
 
 
 def _check_bold_values(table: str, highest_is_bold: bool) -> Iterable[tuple[bool, str]]:

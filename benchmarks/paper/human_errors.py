@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from paper.claims import PROPOSED
+from paper.claims import PROPOSED_METHODS
 from uqled.bench.results.formatting import format_method, format_percent, join_words, sort_methods
 from uqled.bench.results.statistics import (
     SeedSample,
@@ -23,10 +23,10 @@ _TITLES = {
     "cifar10s": "CIFAR-10S, synthetic errors",
 }
 _NORTHCUTT = re.compile(r"northcutt-sparsity([\d.]+)-noise([\d.]+)")
-_SHOWN = ("f1", "precision", "recall", "aupr")
+_SHOWN_MEASURES = ("f1", "precision", "recall", "aupr")
 
 
-def build_human_errors_section(published: Mapping[str, Any]) -> list[str]:
+def build_human_errors_section(published_results: Mapping[str, Any]) -> list[str]:
     """Tables and sentences, as paragraphs of Markdown."""
     sections = [
         "## Published predictions",
@@ -36,26 +36,28 @@ def build_human_errors_section(published: Mapping[str, Any]) -> list[str]:
         "one; each in turn provides the softmax for CL-PBNR, and ± is over those five. The "
         "others have one network and no passes, so only some methods can be computed. "
         "All methods: [published-predictions.md](../benchmarks/results/published-predictions.md). "
-        f"Code {published['machine']['code']}.",
+        f"Code {published_results['machine']['code']}.",
     ]
     return sections + [
-        part for name in _order_sets(published["sets"]) for part in _build_set(name, published)
+        part
+        for name in _order_sets(published_results["sets"])
+        for part in _build_set(name, published_results)
     ]
 
 
-def _build_set(name: str, published: Mapping[str, Any]) -> list[str]:
-    set_result = published["sets"][name]
+def _build_set(name: str, published_results: Mapping[str, Any]) -> list[str]:
+    set_result = published_results["sets"][name]
     networks = list(set_result["networks"].values())
-    samples = {measure: _collect_samples(networks, measure) for measure in _SHOWN}
+    samples = {measure: _collect_samples(networks, measure) for measure in _SHOWN_MEASURES}
     f1 = samples["f1"]
     first = find_leaders({m: f1[m] for m in f1})
     rows = []
     for m in sort_methods(f1):
         mark = ("**" if first.is_clear else "*") if m in first.names else ""
-        cells = [_format_range(samples[measure][m]) for measure in _SHOWN]
+        cells = [_format_range(samples[measure][m]) for measure in _SHOWN_MEASURES]
         rows.append([format_method(m), f"{mark}{cells[0]}{mark}", *cells[1:]])
     heads = ["", "F1", "precision", "recall", "area under precision-recall"]
-    given, true = (
+    labels, true = (
         _format_range(make_sample(dict(enumerate(one[f"{what}_accuracy"] for one in networks))))
         for what in ("given", "true")
     )
@@ -63,7 +65,7 @@ def _build_set(name: str, published: Mapping[str, Any]) -> list[str]:
         f"### {_format_title(name)}",
         f"{set_result['wrong']:,} of {set_result['n']:,} labels are wrong "
         f"({format_percent(set_result['wrong'] / set_result['n'])}%). The networks' "
-        f"accuracy is {true}% against the true labels and {given}% against the given ones. "
+        f"accuracy is {true}% against the true labels and {labels}% against the given ones. "
         + _write_sentences(f1, samples["recall"]),
         "\n".join(map(format_markdown_row, [heads, ["---", *["---:"] * 4], *rows])),
     ]
@@ -78,7 +80,7 @@ def _write_sentences(f1: Mapping[str, SeedSample], recall: Mapping[str, SeedSamp
     else:
         text += "clearly." if first.is_clear else "but not clearly."
     sides: dict[str, list[str]] = {"above": [], "below": [], "within the spread of": []}
-    for m in PROPOSED:
+    for m in PROPOSED_METHODS:
         if m in f1:
             gap = subtract_samples(f1[m], f1[BASELINE])
             side = (

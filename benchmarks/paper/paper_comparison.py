@@ -45,30 +45,33 @@ def find_paper_dataset(dataset: str) -> str | None:
 
 def build_comparison_table(results: Results, averages: Means | None = None) -> ResultTable:
     """Means over rates, ours and the paper's, for the data sets that both have."""
-    contaminated = results.about.get("contaminated") or {}
-    here, paper = averages or compute_means(results, list_datasets(results)), read_paper_means()
+    contaminated_sets = results.about.get("contaminated") or {}
+    our_means, paper = (
+        averages or compute_means(results, list_datasets(results)),
+        read_paper_means(),
+    )
     blocks = []
-    for name in here.f1:
+    for name in our_means.f1:
         other = find_paper_dataset(name)
         if other is None:
             continue
-        methods = sort_methods({*here.f1[name], *paper.f1[other]})
+        methods = sort_methods({*our_means.f1[name], *paper.f1[other]})
         rows = [
             Row(
                 name_row(m),
                 (
                     _compute_share(paper.f1[other], m),
-                    _compute_share(here.f1[name], m),
+                    _compute_share(our_means.f1[name], m),
                     _compute_gain(paper.f1[other], m, paper.f1[other].get(BASELINE)),
-                    _compute_gain(here.f1[name], m, here.f1[name].get(BASELINE)),
+                    _compute_gain(our_means.f1[name], m, our_means.f1[name].get(BASELINE)),
                     _compute_gain(paper.final[other], m, paper.noisy[other]),
-                    _compute_gain(here.final.get(name, {}), m, here.noisy.get(name)),
+                    _compute_gain(our_means.final.get(name, {}), m, our_means.noisy.get(name)),
                 ),
                 classify_row(m),
             )
             for m in methods
         ]
-        why = contaminated.get(name)
+        why = contaminated_sets.get(name)
         note = f"Contaminated: {why}. No evidence, shown for completeness" if why else ""
         title = name if name == other else f"{name} (paper: {other})"
         blocks.append(Block(title, note, tuple(rows)))
@@ -90,11 +93,11 @@ def build_comparison_table(results: Results, averages: Means | None = None) -> R
 def judge_statements(results: Results, averages: Means | None = None) -> list[StatementVerdict]:
     """Every statement of the paper that can be counted on its tables or on these results."""
     paper = dict(count_statements(build_view(read_paper_results(), read_paper_means())))
-    here = dict(count_statements(build_view(results, averages)))
+    our_counts = dict(count_statements(build_view(results, averages)))
     return [
-        StatementVerdict(one, paper.get(one), here.get(one))
+        StatementVerdict(one, paper.get(one), our_counts.get(one))
         for one in STATEMENTS
-        if one in paper or one in here
+        if one in paper or one in our_counts
     ]
 
 

@@ -29,7 +29,7 @@ from paper.arithmetic import (
     name_largest_gain,
     shift_value,
 )
-from paper.claims import PROPOSED, Values, build_view
+from paper.claims import PROPOSED_METHODS, Values, build_view
 from paper.printed_tables import (
     RATES,
     SAMPLES,
@@ -42,7 +42,7 @@ from uqled.bench.results.statistics import Means, Sensitivity, analyse_sensitivi
 from uqled.bench.suite import BASELINE, PAPER_METHODS
 from uqled.noise.matrices import flip_probabilities
 
-_HARD = ("CIFAR-10", "CIFAR-100", "Tiny-ImageNet")
+_HARD_SETS = ("CIFAR-10", "CIFAR-100", "Tiny-ImageNet")
 
 
 def list_printed_numbers() -> list[Figure]:
@@ -78,7 +78,7 @@ def _check_stage1_figures(tables: PrintedTables, averages: Means) -> list[Figure
     gains = {"MNIST": 2.1, "CIFAR-10": 14.3, "CIFAR-100": 8.2, "Tiny-ImageNet": 6.6}
     for name, printed_value in gains.items():
         quote = f"The mean performance over CL-PBNR increases by ... {printed_value}pp for {name}"
-        best = max(PROPOSED, key=f1[name].__getitem__)
+        best = max(PROPOSED_METHODS, key=f1[name].__getitem__)
         note = f"the best algorithm's Mean ({format_method_short(best)}) minus CL-PBNR's"
         figures.append(
             check_points(STAGE_1, quote, printed_value, compute_gain(f1[name], best), note)
@@ -96,16 +96,16 @@ def _check_stage1_figures(tables: PrintedTables, averages: Means) -> list[Figure
     two = ("cl-mcd-e", "alg-ens-3")
     least = min(
         (tables.f1[d][r][m] / tables.f1[d][r][BASELINE], d, r, m)
-        for d in _HARD
+        for d in _HARD_SETS
         for r in RATES
         for m in two
     )
     best_of_two = min(
         max(tables.f1[d][r][m] for m in two) / tables.f1[d][r][BASELINE]
-        for d in _HARD
+        for d in _HARD_SETS
         for r in RATES
     )
-    enough = least[0] >= 1.1
+    is_enough = least[0] >= 1.1
     figures.append(
         Figure(
             STAGE_1,
@@ -114,7 +114,7 @@ def _check_stage1_figures(tables: PrintedTables, averages: Means) -> list[Figure
             "least 10% across all considered noise rates",
             "at least 10%",
             f"{format_number(100 * least[0] - 100, 1)}%",
-            FOLLOWS if enough else NOT,
+            FOLLOWS if is_enough else NOT,
             f"the least: {least[1]} at {least[2]:g}, {format_method_short(least[3])}; the better "
             f"of the two in each cell gains at least {format_number(100 * best_of_two - 100, 1)}%",
         )
@@ -138,7 +138,7 @@ def _check_stage1_figures(tables: PrintedTables, averages: Means) -> list[Figure
         check_bound(
             "precision with scores below 50% for CIFAR-10, CIFAR-100, and Tiny-ImageNet",
             "below 50",
-            max(tables.precision[d][r][BASELINE] for d in _HARD for r in RATES),
+            max(tables.precision[d][r][BASELINE] for d in _HARD_SETS for r in RATES),
             lambda share: share < 0.5,
         ),
         check_bound(
@@ -180,20 +180,22 @@ def _check_stage1_figures(tables: PrintedTables, averages: Means) -> list[Figure
 
 def _check_stage2_figures(tables: PrintedTables, averages: Means) -> list[Figure]:
     final, figures = averages.final, []
-    over = {
+    overshoots = {
         (name, method): final[name][method] - averages.noisy[name]
         for name in ("MNIST", "CIFAR-10", "CIFAR-100")
         for method in PAPER_METHODS
     }
-    fails = [f"{name}, {format_method_short(m)}" for (name, m), gap in over.items() if gap < 1e-9]
+    fails = [
+        f"{name}, {format_method_short(m)}" for (name, m), gap in overshoots.items() if gap < 1e-9
+    ]
     figures.append(
         Figure(
             STAGE_2,
             "for all datasets besides Tiny-Imagenet, excluding label errors from the training "
             "dataset improves the model performance with all proposed algorithms and CL-PBNR "
             "baseline",
-            f"all {len(over)}",
-            f"{len(over) - len(fails)} of {len(over)}",
+            f"all {len(overshoots)}",
+            f"{len(overshoots) - len(fails)} of {len(overshoots)}",
             NOT if fails else FOLLOWS,
             "Mean columns" + (f"; not: {'; '.join(fails)}" if fails else ""),
         )
@@ -203,7 +205,7 @@ def _check_stage2_figures(tables: PrintedTables, averages: Means) -> list[Figure
             "compared to training on the original training datasets, amounting to up to ... "
             f"{printed_value}pp for {name}"
         )
-        best = max(PROPOSED, key=final[name].__getitem__)
+        best = max(PROPOSED_METHODS, key=final[name].__getitem__)
         gain = compute_gain(final[name], best, than=averages.noisy[name])
         figures.append(check_points(STAGE_2, quote, printed_value, gain, format_method_short(best)))
     over_pbnr = "improved the mean performance ... over the CL-PBNR algorithm by up to ... "
@@ -213,7 +215,7 @@ def _check_stage2_figures(tables: PrintedTables, averages: Means) -> list[Figure
         ("CIFAR-100", 2.6, over_pbnr + "2.6pp for CIFAR-100"),
         ("Tiny-ImageNet", 2.0, "our proposed algorithms still outperformed CL-PBNR by up to 2.0pp"),
     ):
-        best = max(PROPOSED, key=final[name].__getitem__)
+        best = max(PROPOSED_METHODS, key=final[name].__getitem__)
         figures.append(
             check_points(
                 STAGE_2,
@@ -224,15 +226,15 @@ def _check_stage2_figures(tables: PrintedTables, averages: Means) -> list[Figure
             )
         )
     tiny = "Tiny-ImageNet"
-    better = [m for m in PAPER_METHODS if final[tiny][m] > averages.noisy[tiny]]
+    better_methods = [m for m in PAPER_METHODS if final[tiny][m] > averages.noisy[tiny]]
     figures.append(
         Figure(
             STAGE_2,
             "For Tiny-Imagenet, excluding label errors did not improve the performance for any "
             "algorithm",
             "0",
-            str(len(better)),
-            NOT if better else FOLLOWS,
+            str(len(better_methods)),
+            NOT if better_methods else FOLLOWS,
         )
     )
     figures.append(
@@ -262,14 +264,14 @@ def _check_stage2_figures(tables: PrintedTables, averages: Means) -> list[Figure
             *(41.8, "while removing 41.8% fewer samples"),
         ),
     ):
-        where = f"{name} at {rate:g}, {format_method_short(method)}"
+        place = f"{name} at {rate:g}, {format_method_short(method)}"
         accuracy, n_flagged = tables.cleaned[name][rate], tables.flagged[name][rate]
         share = 1 - n_flagged[method] / n_flagged[BASELINE]
         figures += [
             check_points(
-                STAGE_2, better_quote, better_by, compute_relative_gain(accuracy, method), where
+                STAGE_2, better_quote, better_by, compute_relative_gain(accuracy, method), place
             ),
-            check_points(STAGE_2, fewer_quote, fewer, hold_constant(share), where),
+            check_points(STAGE_2, fewer_quote, fewer, hold_constant(share), place),
         ]
     return figures
 
@@ -283,15 +285,15 @@ def _check_sensitivity_figures(analyses: Sensitivity) -> list[Figure]:
         what = row["quantity"].partition(" of ")[0].replace("f1", "F1")
         if row["quantity"] == "mean f1 per rate":
             value = analyses.mean_f1[of][float(row["rate"])].mean
-            where, quote = "mean F1", f"{of} at {row['rate']}"
+            place, quote = "mean F1", f"{of} at {row['rate']}"
         elif row["quantity"] in ("initial accuracy", "f1 of data set"):
             value = initial.points[of][row["quantity"] == "f1 of data set"]
-            where, quote = "initial accuracy and F1", f"{of}, {what}"
+            place, quote = "initial accuracy and F1", f"{of}, {what}"
         else:
             value = final.points[of][row["quantity"] == "final accuracy"]
-            where, quote = "F1 and final accuracy", f"{format_method_short(of)}, {what}"
+            place, quote = "F1 and final accuracy", f"{format_method_short(of)}, {what}"
         figures.append(
-            check_points(f"{TABLE} of {where}", quote, printed_value, shift_value(value))
+            check_points(f"{TABLE} of {place}", quote, printed_value, shift_value(value))
         )
     for what, analysis, r, t, p in (
         ("initial accuracy and F1", initial, 0.98, 6.37, 0.02),
@@ -325,7 +327,7 @@ def _check_discussion_figures(tables: PrintedTables) -> list[Figure]:
         (d, r, m)
         for d in SAMPLES
         for r in RATES
-        for m in PROPOSED
+        for m in PROPOSED_METHODS
         if tables.f1[d][r][m] <= tables.f1[d][r][BASELINE]
     }
     exceptions = {("MNIST", 0.2, "cl-mcd-e"), ("MNIST", 0.2, "alg-ens-3")}
@@ -353,7 +355,7 @@ def _check_discussion_figures(tables: PrintedTables) -> list[Figure]:
     ):
         cells = [tables.precision[d][r] for d in SAMPLES for r in RATES]
         overall = sum(c[method] for c in cells) / sum(c[BASELINE] for c in cells) - 1
-        each = np.mean([c[method] / c[BASELINE] - 1 for c in cells])
+        mean_gain = np.mean([c[method] / c[BASELINE] - 1 for c in cells])
         figures.append(
             check_points(
                 DISCUSSION,
@@ -362,7 +364,7 @@ def _check_discussion_figures(tables: PrintedTables) -> list[Figure]:
                 partial(average_precision_gain, tables, method),
                 "each data set's mean precision, relative to CL-PBNR's, then averaged; ratio of "
                 f"overall means {format_number(100 * overall, 1)}, mean of all ratios "
-                f"{format_number(100 * float(each), 1)}",
+                f"{format_number(100 * float(mean_gain), 1)}",
             )
         )
     return [*figures, *_check_example_figures()]
@@ -370,7 +372,7 @@ def _check_discussion_figures(tables: PrintedTables) -> list[Figure]:
 
 def _check_example_figures() -> list[Figure]:
     """The worked example: wrong labels, of which some are found, and right ones that go too."""
-    wrong, total, figures = 5_000, 50_000, []
+    n_wrong, total, figures = 5_000, 50_000, []
     for recall, precision, quotes in (
         (
             *(1.0, 0.25),
@@ -389,13 +391,13 @@ def _check_example_figures() -> list[Figure]:
             },
         ),
     ):
-        n_removed = recall * wrong / precision
+        n_removed = recall * n_wrong / precision
         correct = n_removed * (1 - precision)
         note = (
-            f"{format_number(wrong, 0)} wrong labels among {format_number(total, 0)}; "
+            f"{format_number(n_wrong, 0)} wrong labels among {format_number(total, 0)}; "
             f"recall {recall:.0%}, precision {precision:.0%}"
         )
-        values = (n_removed, correct, total - wrong - correct)
+        values = (n_removed, correct, total - n_wrong - correct)
         for (quote, printed_value), value in zip(quotes.items(), values, strict=True):
             figures.append(
                 check_number(

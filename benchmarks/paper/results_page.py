@@ -69,11 +69,13 @@ from uqled.bench.suite import BASELINE, Suite, read_suite
 
 RESULTS = Path(__file__).parents[1] / "results"
 CELLS = RESULTS / "laptop"
-PUBLISHED = RESULTS / "published-predictions.json"
+PUBLISHED_RESULTS = RESULTS / "published-predictions.json"
 LONGER = RESULTS / "longer-training.json"
 
 
-def build_page(folder: Path = CELLS, published: Path = PUBLISHED, longer: Path = LONGER) -> str:
+def build_page(
+    folder: Path = CELLS, published_path: Path = PUBLISHED_RESULTS, longer: Path = LONGER
+) -> str:
     """The whole page, of the cells in a folder."""
     suite, cells = read_suite(SUITE), Cells(folder)
     results = collect_results(suite, cells)
@@ -95,7 +97,9 @@ def build_page(folder: Path = CELLS, published: Path = PUBLISHED, longer: Path =
         *build_stage2(results, list_evidence(results)),
         *build_winners(results),
         *build_correlations(results),
-        *human_errors.build_human_errors_section(json.loads(published.read_text(encoding="utf-8"))),
+        *human_errors.build_human_errors_section(
+            json.loads(published_path.read_text(encoding="utf-8"))
+        ),
         *_build_contaminated(results),
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
@@ -197,10 +201,10 @@ def _describe_pilot(suite: Suite, cells: Cells) -> str:
     ranking = rank_pilot(suite, cells)
     if ranking is None:
         return ""
-    better = [format_method(m) for m in ranking.kept_methods if m != BASELINE]
+    better_methods = [format_method(m) for m in ranking.kept_methods if m != BASELINE]
     others = [format_method(m) for m in ranking.dropped_methods]
     text = f"In the pilot on the test sets ([pilot.md]({FOLDER}/pilot.md)) these methods have a "
-    text += f"higher mean F1 than CL-PBNR: {join_words(better)}."
+    text += f"higher mean F1 than CL-PBNR: {join_words(better_methods)}."
     return text + (f" These do not: {join_words(others)}." if others else "")
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from itertools import pairwise
 
-from paper.claims import PROPOSED, Case, CaseTally, Statement, Values, View
+from paper.claims import PROPOSED_METHODS, Case, CaseTally, Statement, Values, View
 from uqled.bench.results.formatting import (
     format_method_short,
     format_number,
@@ -66,7 +66,7 @@ def _list_higher(
 def _list_fewer_flagged(view: View) -> Iterable[Case]:
     return _list_higher(
         view.flagged,
-        PROPOSED,
+        PROPOSED_METHODS,
         BASELINE,
         format_value=lambda value: format_number(value, 0),
         is_lower=True,
@@ -75,8 +75,8 @@ def _list_fewer_flagged(view: View) -> Iterable[Case]:
 
 def _list_both_higher(view: View) -> Iterable[Case]:
     for precision, recall in zip(
-        _list_higher(view.precision, PROPOSED, BASELINE),
-        _list_higher(view.recall, PROPOSED, BASELINE),
+        _list_higher(view.precision, PROPOSED_METHODS, BASELINE),
+        _list_higher(view.recall, PROPOSED_METHODS, BASELINE),
         strict=True,
     ):
         failures = [case for case in (precision, recall) if not case.held]
@@ -90,7 +90,7 @@ def _list_both_higher(view: View) -> Iterable[Case]:
 
 
 def _list_baseline_recall(view: View) -> Iterable[Case]:
-    for case in _list_higher(view.recall, PROPOSED, BASELINE):
+    for case in _list_higher(view.recall, PROPOSED_METHODS, BASELINE):
         yield replace(case, held=not case.held)
 
 
@@ -98,7 +98,7 @@ def _list_gains_at_low_noise(view: View) -> Iterable[Case]:
     """The relative improvement is larger at the lowest rate than at the highest."""
     for name, by_rate in view.f1.items():
         rates = _list_known_rates(by_rate)
-        for method in PROPOSED:
+        for method in PROPOSED_METHODS:
             columns = [by_rate[rate] for rate in rates]
             is_complete = all(method in one and BASELINE in one for one in columns)
             if (
@@ -137,7 +137,7 @@ def _list_above_noisy(view: View) -> Iterable[Case]:
     for name, by_rate in view.cleaned.items():
         for rate, column in by_rate.items():
             before = view.noisy[name].get(rate)
-            for method in PROPOSED:
+            for method in PROPOSED_METHODS:
                 if before is not None and method in column:
                     after = column[method]
                     text = f"{format_percent(after.mean)} against {format_percent(before.mean)}"
@@ -183,8 +183,8 @@ def _list_same_winners(view: View, score: str, values: Values) -> Iterable[Case]
             gap = subtract_samples(other[second], other[first])
             text = f"by F1 {format_method_short(first)}, by {score} {format_method_short(second)}"
             same = gap.mean < 1e-9
-            where = f"{name} at {format_rate(rate)}: {text}"
-            yield Case(same, (same and gap.n > 1) or is_clear(gap), where, gap.n > 1, name)
+            place = f"{name} at {format_rate(rate)}: {text}"
+            yield Case(same, (same and gap.n > 1) or is_clear(gap), place, gap.n > 1, name)
 
 
 def _compute_f05_values(view: View) -> Values:
@@ -216,7 +216,7 @@ STATEMENTS = (
         "all proposed uncertainty-based algorithms outperform the current state-of-the-art in "
         "label error detection for all considered datasets and across noise rates",
         "F1 above CL-PBNR's, per data set, rate and algorithm",
-        lambda view: _list_higher(view.f1, PROPOSED, BASELINE),
+        lambda view: _list_higher(view.f1, PROPOSED_METHODS, BASELINE),
     ),
     Statement(
         _RESULTS_1,
@@ -264,7 +264,7 @@ STATEMENTS = (
         _DISCUSSION,
         "the higher precision of all our algorithms across all datasets and noise rates",
         "precision above CL-PBNR's, per data set, rate and algorithm",
-        lambda view: _list_higher(view.precision, PROPOSED, BASELINE),
+        lambda view: _list_higher(view.precision, PROPOSED_METHODS, BASELINE),
     ),
     Statement(
         "Algorithms, Algorithm Ensemble",
@@ -305,7 +305,7 @@ STATEMENTS = (
         "algorithm in terms of the resulting model performance",
         "accuracy after removal above that after removal by CL-PBNR, per data set, rate and "
         "algorithm",
-        lambda view: _list_higher(view.cleaned, PROPOSED, BASELINE),
+        lambda view: _list_higher(view.cleaned, PROPOSED_METHODS, BASELINE),
     ),
     Statement(
         _RESULTS_2,

@@ -32,7 +32,7 @@ from uqled.review.groups import list_groups
 from uqled.review.session import ReviewSession
 
 SAMPLES = 3000  # of the run in the browser
-MOST = 300  # labels settled there
+MAX_SETTLED = 300  # labels settled there
 PATIENCE = 5.0  # seconds for a decision to be counted, after which the reviewer looks again
 
 
@@ -49,22 +49,24 @@ def make_session(folder: Path, N: int, K: int, margin: float) -> ReviewSession:
 def count_actions(session: ReviewSession) -> tuple[int, int, int]:
     """(flags settled, actions in groups, of these on single samples)."""
     flags, predictions = session.get_list(None), session.predictions
-    truth, given = predictions.truth, predictions.labels.codes
+    truth, labels = predictions.truth, predictions.labels.codes
     assert truth is not None
-    actions, later, n_decided = 0, set[int](), 0
+    actions, settled_samples, n_decided = 0, set[int](), 0
     while True:
         session.update()
         groups, _ = list_groups(flags, predictions, 1000)
-        group = next((one for one in groups if not later.issuperset(one.indices.tolist())), None)
+        group = next(
+            (one for one in groups if not settled_samples.issuperset(one.indices.tolist())), None
+        )
         if group is None:
             break
-        indices = [i for i in group.indices.tolist() if i not in later]
+        indices = [i for i in group.indices.tolist() if i not in settled_samples]
         suggested = group.suggested
         fits = [i for i in indices if truth[i] == suggested]
-        keeps = [i for i in indices if truth[i] == given[i]]
+        keeps = [i for i in indices if truth[i] == labels[i]]
         choices = fits if len(fits) >= len(keeps) else keeps
         outside = [i for i in indices if i not in choices]
-        later |= set(outside)
+        settled_samples |= set(outside)
         actions += len(outside) + 1
         n_decided += len(choices)
         if not choices:
@@ -85,7 +87,7 @@ def review_in_browser(folder: Path, *, in_groups: bool) -> tuple[int, int, float
 
     classes = tuple(f"class {k}" for k in range(10))
     predictions = image_run(folder, N=SAMPLES, classes=classes, margin=3.0).predictions()
-    truth, given, names = predictions.truth, predictions.labels.codes, predictions.labels.names
+    truth, labels, names = predictions.truth, predictions.labels.codes, predictions.labels.names
     assert truth is not None
     number = {name: at for at, name in enumerate(predictions.ids)}
     with serve_review(predictions, port=0) as address, sync_playwright() as playwright:
@@ -99,14 +101,14 @@ def review_in_browser(folder: Path, *, in_groups: bool) -> tuple[int, int, float
         actions, began = 0, time.perf_counter()
         if in_groups:
             page.keyboard.press("g")
-        while _count_decided_samples(page) < MOST:
+        while _count_decided_samples(page) < MAX_SETTLED:
             before = _count_decided_samples(page)
             if in_groups:
                 page.wait_for_selector(".tile")
                 suggested = names.index(page.locator("#groups h2 b").last.inner_text())
                 tiles = [number[str(t.get_attribute("title"))] for t in page.locator(".tile").all()]
                 fits = [truth[i] == suggested for i in tiles]
-                keeps = [truth[i] == given[i] for i in tiles]
+                keeps = [truth[i] == labels[i] for i in tiles]
                 unclear = [not (fit or keep) for fit, keep in zip(fits, keeps, strict=True)]
                 answers = {"w": fits, "q": keeps, "e": unclear}
                 key = max(answers, key=lambda one: sum(answers[one]))
@@ -117,7 +119,7 @@ def review_in_browser(folder: Path, *, in_groups: bool) -> tuple[int, int, float
             else:
                 index = int(page.locator(".card.active").get_attribute("data-index") or 0)
                 suggested = page.locator(".card.active .suggested .name").inner_text()
-                is_kept = truth[index] == given[index]
+                is_kept = truth[index] == labels[index]
                 page.keyboard.press(
                     "q" if is_kept else "w" if names[truth[index]] == suggested else "e"
                 )
@@ -180,8 +182,9 @@ def format_tables(result: dict[str, Any]) -> str:
     if result["browser"]:
         lines += [
             "",
-            f"The first {MOST} labels in Chromium ({SAMPLES:,} pictures of 10 classes, 20 % of the "
-            "labels wrong). The seconds are those of the page: the script needs none to look.",
+            f"The first {MAX_SETTLED} labels in Chromium ({SAMPLES:,} pictures of 10 classes, "
+            "20 % of the labels wrong). The seconds are those of the page: the script needs none "
+            "to look.",
             "",
             "| in the browser | labels settled | actions | actions per label | seconds per label |",
             "|---|---|---|---|---|",

@@ -68,7 +68,7 @@ def name_run(runs: Path, case: str, seed: int) -> Path:
 
 def review(predictions: Predictions, errors: LabelErrors, way: str) -> Iterator[list[BulkOffer]]:
     """The offers after every few decisions."""
-    truth, given = predictions.truth, predictions.labels.codes
+    truth, labels = predictions.truth, predictions.labels.codes
     assert truth is not None
     accepts = (ACCEPT, 0) in WAYS[way]
     with tempfile.TemporaryDirectory() as folder:
@@ -87,7 +87,9 @@ def review(predictions: Predictions, errors: LabelErrors, way: str) -> Iterator[
                     break
                 decisions.decide(
                     [
-                        (i, "keep", None) if truth[i] == given[i] else (i, "relabel", int(truth[i]))
+                        (i, "keep", None)
+                        if truth[i] == labels[i]
+                        else (i, "relabel", int(truth[i]))
                         for i in next_samples.tolist()
                     ],
                     reviewer="script",
@@ -158,14 +160,20 @@ def format_table(result: dict[str, Any]) -> str:
     ]
     for way in WAYS:
         for family in [*dict.fromkeys(row["set"] for row in rows), "all"]:
-            some = [row for row in rows if row["way"] == way and family in ("all", row["set"])]
-            n_offers, n_labels = (sum(row[key] for row in some) for key in ("offers", "labels"))
-            cells = [way, family, len(some), sum(row["offers"] > 0 for row in some), n_offers]
+            way_rows = [row for row in rows if row["way"] == way and family in ("all", row["set"])]
+            n_offers, n_labels = (sum(row[key] for row in way_rows) for key in ("offers", "labels"))
+            cells = [
+                way,
+                family,
+                len(way_rows),
+                sum(row["offers"] > 0 for row in way_rows),
+                n_offers,
+            ]
             cells += [
-                f"{sum(row[key] for row in some) / total:.1%}" if total else ""
+                f"{sum(row[key] for row in way_rows) / total:.1%}" if total else ""
                 for key, total in (("kept", n_offers), ("wrong", n_labels), ("expected", n_labels))
             ]
-            cells.append(sum(row["kept"] < row["offers"] for row in some))
+            cells.append(sum(row["kept"] < row["offers"] for row in way_rows))
             lines.append("| " + " | ".join(map(str, cells)) + " |")
     return "\n".join([*lines, "", machine.format_machine(result["machine"]), ""])
 

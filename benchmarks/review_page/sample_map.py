@@ -25,7 +25,7 @@ from uqled.review.serve import serve_review
 from uqled.storage.run import Run
 
 POINTS = (10_000, 100_000, 1_000_000)
-SMALL = (5_000, 20_000)
+SMALL_SIZES = (5_000, 20_000)
 CLASSES = 10
 SECONDS = 4  # of moving, and of zooming
 
@@ -174,7 +174,7 @@ def main() -> None:
         browser = playwright.chromium.launch(
             executable_path=shutil.which("chromium"), args=["--no-sandbox"]
         )
-        maps = [measure_map(browser, N) for N in (SMALL if arguments.small else POINTS)]
+        maps = [measure_map(browser, N) for N in (SMALL_SIZES if arguments.small else POINTS)]
         browser.close()
     result = {"machine": machine.describe_machine(packages), "maps": maps}
     if arguments.small:

@@ -182,15 +182,15 @@ def time_screens(
 
 def time_requests(clients: list[PageClient], turn: int, times: Times) -> None:
     """Decisions and estimates of both, in turns."""
-    both = list(enumerate(clients))[:: 1 if turn % 2 else -1]
+    numbered_clients = list(enumerate(clients))[:: 1 if turn % 2 else -1]
     first = 2 * DECISIONS * turn
     for sample in range(first, first + DECISIONS):
-        for which, client in both:
+        for which, client in numbered_clients:
             seconds = time_call(partial(client.decide, sample))
             times["one decision, until its answer"][which].append(seconds)
             seconds = time_call(partial(client.get, "api/estimates"))
             times["the estimate, after a decision"][which].append(seconds)
-    for which, client in both:
+    for which, client in numbered_clients:
         with client.keep_estimating():
             for sample in range(first + DECISIONS, first + 2 * DECISIONS):
                 seconds = time_call(partial(client.decide, sample))
@@ -255,7 +255,9 @@ def measure_review(sizes: tuple[int, int], repeats: int) -> dict[str, Any]:
 
 
 def format_table(result: dict[str, Any]) -> str:
-    few, many = (f"{size:,} flags, {CLASSES[size]:,} classes" for size in result["sizes"])
+    small_head, large_head = (
+        f"{size:,} flags, {CLASSES[size]:,} classes" for size in result["sizes"]
+    )
     lines = [
         "# The review page under load",
         "",
@@ -264,7 +266,7 @@ def format_table(result: dict[str, Any]) -> str:
         f"browser. Of each run half the labels are flagged. Goal: a screen takes as long with many "
         f"flags and classes as with few.",
         "",
-        f"| | {few} | {many} | ratio |",
+        f"| | {small_head} | {large_head} | ratio |",
         "|---|---|---|---|",
     ]
     for name, pair in result["times"].items():

@@ -94,8 +94,8 @@ class ScaleSetting:
             read_all(data.files, self.workers, times=1)
         rounds = [[self.detection(data, **options) for data in sets] for _ in range(self.repeats)]
         result = []
-        for data, every in zip(sets, zip(*rounds, strict=True), strict=True):
-            seconds = [one["seconds"] for one in every]
+        for data, runs in zip(sets, zip(*rounds, strict=True), strict=True):
+            seconds = [one["seconds"] for one in runs]
             result.append(
                 {
                     "N": data.N,
@@ -104,7 +104,7 @@ class ScaleSetting:
                     "bytes": data.bytes,
                     "seconds": machine.summarize_times(seconds),
                     "rounds": seconds,
-                    "peak_memory": machine.summarize_times([one["peak_memory"] for one in every]),
+                    "peak_memory": machine.summarize_times([one["peak_memory"] for one in runs]),
                 }
             )
             median = machine.summarize_times(seconds)["median"]
@@ -122,19 +122,19 @@ def measure_out_of_core(setting: ScaleSetting) -> dict[str, Any]:
         data.drop()
         plan = run_child("plan", data, out=str(setting.work / "out"), **plans)
         say(f"  planned: {plan['seconds']:.1f} s, {plan['memory'] / 1e9:.2f} GB")
-        reading, direct, detections = [], [], []
+        reading, direct_times, detections = [], [], []
         for number in range(setting.repeats):
             data.drop()
             reading.append(run_child("reading", data, workers=setting.workers)["seconds"])
             data.drop()
-            direct.append(
+            direct_times.append(
                 run_child("reading past the cache", data, workers=setting.workers)["seconds"]
             )
             data.drop()
             detections.append(setting.detection(data))
             say(
                 f"  repeat {number + 1}: reading three times {reading[-1]:.1f} s, "
-                f"past the cache {direct[-1]:.1f} s, "
+                f"past the cache {direct_times[-1]:.1f} s, "
                 f"detection {detections[-1]['seconds']:.1f} s, "
                 f"{detections[-1]['peak_memory'] / 1e9:.2f} GB"
             )
@@ -156,12 +156,12 @@ def measure_out_of_core(setting: ScaleSetting) -> dict[str, Any]:
         "result_bytes": detections[0]["result_bytes"],
         "seconds": {
             "reading three times": machine.summarize_times(reading),
-            "reading past the cache": machine.summarize_times(direct),
+            "reading past the cache": machine.summarize_times(direct_times),
             "detection": machine.summarize_times(times),
         },
         "ratio": machine.summarize_times([d / r for d, r in zip(times, reading, strict=True)]),
         "ratio_past_cache": machine.summarize_times(
-            [d / r for d, r in zip(times, direct, strict=True)]
+            [d / r for d, r in zip(times, direct_times, strict=True)]
         ),
         "peak_memory": machine.summarize_times([one["peak_memory"] for one in detections]),
         "plan": {
@@ -191,7 +191,7 @@ def measure_ray(setting: ScaleSetting) -> dict[str, Any]:
 
 def measure_growth_with_n(setting: ScaleSetting) -> dict[str, Any]:
     points = [lambda n=n: _take_first_rows(setting, n) for n in setting.sizes(*ROWS)]
-    return _measure_growth(points, setting, against=lambda p: p["N"])
+    return _measure_growth(points, setting, measure_reference=lambda p: p["N"])
 
 
 def measure_growth_with_k(setting: ScaleSetting) -> dict[str, Any]:
@@ -199,18 +199,18 @@ def measure_growth_with_k(setting: ScaleSetting) -> dict[str, Any]:
     points = [
         lambda K=K: make_data(setting.work, N, K, 5, N // 4) for K in (50, 100, 200, 400, 800, 1600)
     ]
-    return _measure_growth(points, setting, against=lambda p: p["K"])
+    return _measure_growth(points, setting, measure_reference=lambda p: p["K"])
 
 
 def measure_growth_with_f(setting: ScaleSetting) -> dict[str, Any]:
     (N,) = setting.sizes(400_000)
 
-    def some(F: int) -> ScaleData:
+    def make_data_of(F: int) -> ScaleData:
         return select_first(make_data(setting.work, N, 100, 15, N // 4), F=F)
 
-    points = [lambda F=F: some(F) for F in (1, 3, 7, 15)]
+    points = [lambda F=F: make_data_of(F) for F in (1, 3, 7, 15)]
     # F passes and the softmax are read.
-    return _measure_growth(points, setting, against=lambda p: p["F"] + 1)
+    return _measure_growth(points, setting, measure_reference=lambda p: p["F"] + 1)
 
 
 def _take_first_rows(setting: ScaleSetting, n: int, K: int = 100) -> ScaleData:
@@ -221,7 +221,10 @@ def _take_first_rows(setting: ScaleSetting, n: int, K: int = 100) -> ScaleData:
 
 
 def _measure_growth(
-    points: list[Callable[[], ScaleData]], setting: ScaleSetting, *, against: Callable[[Any], int]
+    points: list[Callable[[], ScaleData]],
+    setting: ScaleSetting,
+    *,
+    measure_reference: Callable[[Any], int],
 ) -> dict[str, Any]:
     """Times of growing data, and the exponents that fit each round: over all, and at the end."""
     sets = [make() for make in points]
@@ -229,7 +232,7 @@ def _measure_growth(
     for data in sets:
         if not (data.folder / "made").exists() or not setting.keep:
             shutil.rmtree(data.folder)
-    sizes = np.log([against(p) for p in result])
+    sizes = np.log([measure_reference(p) for p in result])
     rounds = np.log([p["rounds"] for p in result]).T
     return {
         "points": result,

@@ -10,7 +10,7 @@ from typing import Any
 DOCUMENT = Path(__file__).parents[2] / "docs" / "scale.md"
 BEGIN, END = "<!-- measured: made by benchmarks/scale/measure.py -->", "<!-- end of measured -->"
 #: Sets that nobody has here: what they would need is worked out.
-IMAGINED = (
+IMAGINED_MACHINES = (
     ("ImageNet-21k", 14_200_000, 21_841),
     ("a billion rows, a thousand classes", 1_000_000_000, 1_000),
 )
@@ -45,8 +45,8 @@ def format_page(result: dict[str, Any]) -> str:
     if about := _describe_settings(result):
         lines += ["", about]
     lines += ["", "| what | measured | goal | |", "|---|---|---|---|"]
-    for what, value, goal, met in _list_rows(result):
-        mark = "" if met is None else ("met" if met else "**missed**")
+    for what, value, goal, is_met in _list_rows(result):
+        mark = "" if is_met is None else ("met" if is_met else "**missed**")
         lines.append(f"| {what} | {value} | {goal} | {mark} |")
     for part in (_format_plan(result), _format_points(result), _format_needs(result)):
         if part:

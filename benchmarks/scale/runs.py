@@ -68,9 +68,9 @@ def make_data(work: Path, N: int, K: int, F: int, shard_rows: int) -> ScaleData:
     if (data.folder / "made").exists():
         say(f"  {data.folder.name} is there already")
         return data
-    needed, room = 4 * N * K * (F + 1), shutil.disk_usage(work).free
-    if needed > 0.95 * room:
-        raise SystemExit(f"{needed / 1e9:.0f} GB would not fit in {work}: lower --bytes")
+    needed_bytes, room = 4 * N * K * (F + 1), shutil.disk_usage(work).free
+    if needed_bytes > 0.95 * room:
+        raise SystemExit(f"{needed_bytes / 1e9:.0f} GB would not fit in {work}: lower --bytes")
     shutil.rmtree(data.folder, ignore_errors=True)
     names = ["probs", *(f"passes/{f}" for f in range(F))]
     for name in ("labels", *names):
@@ -92,13 +92,15 @@ def make_data(work: Path, N: int, K: int, F: int, shard_rows: int) -> ScaleData:
 def select_first(data: ScaleData, *, shards: int | None = None, F: int | None = None) -> ScaleData:
     """The first shards, or the first passes, of what was made: other names for the same files."""
     F = data.F if F is None else F
-    some = sorted((data.folder / "labels").iterdir(), key=lambda path: int(path.stem[5:]))[:shards]
-    N = sum(np.load(path, mmap_mode="r").shape[0] for path in some)
+    label_files = sorted((data.folder / "labels").iterdir(), key=lambda path: int(path.stem[5:]))[
+        :shards
+    ]
+    N = sum(np.load(path, mmap_mode="r").shape[0] for path in label_files)
     part = ScaleData(data.folder.with_name(f"{data.folder.name}-first-{N}-{F}"), N, data.K, F)
     shutil.rmtree(part.folder, ignore_errors=True)
     for name in ("labels", "probs", *(f"passes/{f}" for f in range(F))):
         (part.folder / name).mkdir(parents=True)
-        for path in some:
+        for path in label_files:
             os.link(data.folder / name / path.name, part.folder / name / path.name)
     return part
 
@@ -271,10 +273,10 @@ def read_three_times_directly(data: ScaleData, *, workers: int) -> dict[str, Any
     from uqled.engines import make_engine
 
     with make_engine("local", workers=workers) as running:
-        ready = prepare_parts(*data.inputs, out="nowhere", engine=running)
+        prepared = prepare_parts(*data.inputs, out="nowhere", engine=running)
         began = time.perf_counter()
         for _ in range(3):
-            running.reduce(read_part, ready.parts, operator.add, arguments=(ready.context,))
+            running.reduce(read_part, prepared.parts, operator.add, arguments=(prepared.context,))
     return {"seconds": time.perf_counter() - began}
 
 

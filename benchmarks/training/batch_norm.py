@@ -161,12 +161,12 @@ def score_cell(
     order = np.argsort(np.concatenate([fold["part"] for fold in folds]))
     rows = []
     for epochs in setting.epochs:
-        softmax, reestimated = (
+        softmax, reestimated_softmax = (
             np.concatenate([fold[f"{source}-{epochs}"] for fold in folds])[order]
             for source in ("softmax", "reestimated")
         )
         passes = np.concatenate([fold[f"passes-{epochs}"] for fold in folds], axis=1)[:, order]
-        scores = score_sources(softmax, reestimated, passes, true, noisy, METHODS)
+        scores = score_sources(softmax, reestimated_softmax, passes, true, noisy, METHODS)
         rows.append({"epochs": epochs, **scores})
     return rows
 
@@ -175,12 +175,12 @@ def compute_cell(
     cell: BatchNormCell,
     setting: BatchNormSetting,
     data: Dataset,
-    similar: NDArray[np.float64],
+    similarity: NDArray[np.float64],
     work: Path,
 ) -> None:
     """Compute one cell and write it."""
     noisy = apply_noise_kind(
-        "similarity", data.labels.codes, rate=cell.rate, pred_probs=similar, seed=cell.seed
+        "similarity", data.labels.codes, rate=cell.rate, pred_probs=similarity, seed=cell.seed
     )
     cell_folder = work / cell.path(setting).relative_to(batch_norm_page.CELLS).with_suffix("")
     folds = [
@@ -223,10 +223,10 @@ def main() -> None:
         torch.set_num_threads(1)
         setting = BatchNormSetting(width=options.width)
         data = load(options.data / "mnist", split="train", limit=setting.digits)
-        similar = predict_similarity(data)
+        similarity = predict_similarity(data)
         todo = [cell for cell in list_cells() if not is_finished(cell, setting)]
         for place, cell in enumerate(todo, start=1):
-            compute_cell(cell, setting, data, similar, options.work)
+            compute_cell(cell, setting, data, similarity, options.work)
             print(f"{place} of {len(todo)}: {cell}", flush=True)
     batch_norm_page.write_page()
 

@@ -103,7 +103,7 @@ def _split_blocks(groups: Sequence[TrainingGroup]) -> list[list[TrainingGroup]]:
         return [list(groups)]
     data = [group.title.split("\n")[0] for group in groups]
     return [
-        [group for group, own in zip(groups, data, strict=True) if own == name]
+        [group for group, own_name in zip(groups, data, strict=True) if own_name == name]
         for name in dict.fromkeys(data)
     ]
 

@@ -125,8 +125,10 @@ class ScratchCell:
 
 def list_cells(names: tuple[str, ...]) -> Iterator[ScratchCell]:
     """All cells, those first that say most: one seed of every rate; the full size comes last."""
-    usual = [name for name in names if name != "cifar10-full"]
-    yield from (ScratchCell(name, rate, seed) for seed, rate, name in product(SEEDS, RATES, usual))
+    usual_names = [name for name in names if name != "cifar10-full"]
+    yield from (
+        ScratchCell(name, rate, seed) for seed, rate, name in product(SEEDS, RATES, usual_names)
+    )
     yield from (ScratchCell("cifar10-full", rate, 0) for rate in RATES if "cifar10-full" in names)
 
 
@@ -240,10 +242,10 @@ def _make_fold_path(work: Path, fold: int) -> Path:
     return work / f"fold-{fold}.npz"
 
 
-def make_noisy(cell: ScratchCell, data: Dataset, similar: NDArray[np.float64]) -> NoisyLabels:
+def make_noisy(cell: ScratchCell, data: Dataset, similarity: NDArray[np.float64]) -> NoisyLabels:
     """The cell's labels."""
     return apply_noise_kind(
-        "similarity", data.labels.codes, rate=cell.rate, pred_probs=similar, seed=cell.seed
+        "similarity", data.labels.codes, rate=cell.rate, pred_probs=similarity, seed=cell.seed
     )
 
 
@@ -262,7 +264,7 @@ def join_folds(folds: list[dict[str, NDArray[Any]]]) -> dict[str, NDArray[Any]]:
 def compute_cell(
     cell: ScratchCell,
     data: Dataset,
-    similar: NDArray[np.float64],
+    similarity: NDArray[np.float64],
     work: Path,
     *,
     partial: bool = False,
@@ -271,7 +273,7 @@ def compute_cell(
 
     With `partial` nothing is trained: the samples of the folds that are there are scored.
     """
-    noisy = make_noisy(cell, data, similar)
+    noisy = make_noisy(cell, data, similarity)
     cell_folder = cell.choose_folder(work)
     wanted_cells = [
         k
@@ -344,8 +346,8 @@ def main() -> None:
     options = parser.parse_args()
     todo = [cell for cell in list_cells(tuple(options.only)) if not is_finished(cell)]
     for place, cell in enumerate(todo, start=1):
-        data, similar = read_data(cell.setting, options.data, options.work)
-        compute_cell(cell, data, similar, options.work, partial=options.partial)
+        data, similarity = read_data(cell.setting, options.data, options.work)
+        compute_cell(cell, data, similarity, options.work, partial=options.partial)
         print(f"{place} of {len(todo)}: {cell}", flush=True)
 
 

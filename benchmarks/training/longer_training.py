@@ -140,17 +140,18 @@ def _describe_finding(setting: LongerSetting, result: dict[str, Any]) -> str:
     cells = _format_cells(setting, result)
     sentences = []
     for epochs in (setting.epochs[0], setting.epochs[-1]):
-        some = [c for c in cells if c["epochs"] == epochs]
-        sure = _format_spread([c["too_sure"]["softmax"] for c in some])
-        gain = _format_spread([c["f1"]["cl-mcd"] - c["f1"]["cl-pbnr"] for c in some])
-        right = _format_spread([c["accuracy"]["mean"] - c["accuracy"]["softmax"] for c in some])
-        sentences.append(
-            f"after {epochs} epochs the softmax is overconfident by {sure} points, the accuracy "
-            "of the "
-            f"mean of the passes minus that of the softmax is {right} points, and the F1 of CL-MCD "
-            f"minus that of CL-PBNR is {gain} points"
+        epoch_cells = [c for c in cells if c["epochs"] == epochs]
+        overconfidence = _format_spread([c["too_sure"]["softmax"] for c in epoch_cells])
+        gain = _format_spread([c["f1"]["cl-mcd"] - c["f1"]["cl-pbnr"] for c in epoch_cells])
+        right = _format_spread(
+            [c["accuracy"]["mean"] - c["accuracy"]["softmax"] for c in epoch_cells]
         )
-    unclear, clear = [], []
+        sentences.append(
+            f"after {epochs} epochs the softmax is overconfident by {overconfidence} points, the "
+            f"accuracy of the mean of the passes minus that of the softmax is {right} points, "
+            f"and the F1 of CL-MCD minus that of CL-PBNR is {gain} points"
+        )
+    unclear, clear_parts = [], []
     for name in ("cl-mcd", "cl-mcd-e"):
         first, last = (
             [_compute_gain(cells, name, seed, epochs) for seed in SEEDS]
@@ -158,10 +159,10 @@ def _describe_finding(setting: LongerSetting, result: dict[str, Any]) -> str:
         )
         change = [after - before for before, after in zip(first, last, strict=True)]
         unclear.append(f"{format_method(name)} by {_format_spread(change)}")
-        clear.append(statistics.mean(change) > statistics.stdev(change))
+        clear_parts.append(statistics.mean(change) > statistics.stdev(change))
     verdict = (  # of CL-MCD, which was the question
         "So brief training is one reason why CL-MCD is behind."
-        if clear[0]
+        if clear_parts[0]
         else "For CL-MCD the rise is within the spread."
     )
     return (
@@ -191,16 +192,19 @@ def format_tables(result: dict[str, Any]) -> list[str]:
             "| ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |",
         ]
         for epochs in setting.epochs:
-            some = [c for c in _format_cells(setting, result) if c["epochs"] == epochs]
-            if len(some) < len(SEEDS):
+            epoch_cells = [c for c in _format_cells(setting, result) if c["epochs"] == epochs]
+            if len(epoch_cells) < len(SEEDS):
                 continue
             row = [
-                [c["accuracy"]["softmax"] for c in some],
-                [c["accuracy"]["mean"] for c in some],
-                [c["too_sure"]["softmax"] for c in some],
-                [c["too_sure"]["mean"] for c in some],
-                [c["f1"]["cl-pbnr"] for c in some],
-                *([c["f1"][name] - c["f1"]["cl-pbnr"] for c in some] for name in METHODS[1:]),
+                [c["accuracy"]["softmax"] for c in epoch_cells],
+                [c["accuracy"]["mean"] for c in epoch_cells],
+                [c["too_sure"]["softmax"] for c in epoch_cells],
+                [c["too_sure"]["mean"] for c in epoch_cells],
+                [c["f1"]["cl-pbnr"] for c in epoch_cells],
+                *(
+                    [c["f1"][name] - c["f1"]["cl-pbnr"] for c in epoch_cells]
+                    for name in METHODS[1:]
+                ),
             ]
             lines.append(f"| {epochs} | {' | '.join(map(_format_spread, row))} |")
         tables += [f"{setting.name}; per cent and points:", "\n".join(lines)]

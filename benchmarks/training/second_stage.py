@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import machine
-from paper.sections.second_stage_section import CELLS, REESTIMATED, TREATMENTS
+from paper.sections.second_stage_section import CELLS, REESTIMATED_METHOD, TREATMENTS
 from training.from_scratch import (
     SEEDS,
     SETTINGS,
@@ -85,20 +85,20 @@ def find_flags(
     )
     labels = name_classes(noisy.labels, fold_results["softmax"].shape[1])
     flags = compute_flags(PAPER_METHODS, labels, fold_results["softmax"], fold_results["passes"])
-    reestimated = compute_flags(
+    reestimated_flags = compute_flags(
         (BASELINE,), labels, fold_results["reestimated"], fold_results["passes"]
     )
     return {name: one.mask for name, one in flags.items()} | {
-        REESTIMATED: reestimated[BASELINE].mask
+        REESTIMATED_METHOD: reestimated_flags[BASELINE].mask
     }
 
 
 def compute_cell(
-    cell: StageTwoCell, data: Dataset, test: Dataset, similar: NDArray[Any], work: Path
+    cell: StageTwoCell, data: Dataset, test: Dataset, similarity: NDArray[Any], work: Path
 ) -> None:
     """Train on what the treatment leaves, and write the accuracies on the test set."""
     stage1, setting = cell.stage1, cell.stage1.setting
-    noisy = make_noisy(stage1, data, similar)
+    noisy = make_noisy(stage1, data, similarity)
     labels = data.labels.codes if cell.treatment == "clean" else noisy.labels
     rows = np.arange(len(labels))
     if cell.treatment not in ("clean", "noisy"):
@@ -148,10 +148,10 @@ def main() -> None:
     if options.plan or not todo:
         return
     setting = SETTINGS[options.setting]
-    data, similar = read_data(setting, options.data, options.work)
+    data, similarity = read_data(setting, options.data, options.work)
     test = load(options.data / setting.data, split="test")
     for place, cell in enumerate(todo, start=1):
-        compute_cell(cell, data, test, similar, options.work)
+        compute_cell(cell, data, test, similarity, options.work)
         print(f"{place} of {len(todo)}: {cell.path.relative_to(CELLS).with_suffix('')}", flush=True)
 
 

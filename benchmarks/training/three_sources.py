@@ -61,10 +61,10 @@ def predict_sources(
     model.eval()
     softmax, trained_passes = _predict_passes(model, test_samples, passes, seed)
     with reestimate_batch_norm(model, iterate_batches(train_samples)).use_statistics():
-        reestimated, misfit_passes = _predict_passes(model, test_samples, passes, seed)
+        reestimated_softmax, misfit_passes = _predict_passes(model, test_samples, passes, seed)
     return {
         "softmax": softmax,
-        "reestimated": reestimated,
+        "reestimated": reestimated_softmax,
         "passes": trained_passes,
         "passes-reestimated": misfit_passes,
     }
@@ -78,7 +78,7 @@ def _predict_passes(
         for start, batch in enumerate(iterate_batches(samples))
     ]
     softmax = torch.cat([one for one, _ in parts])
-    return softmax.numpy(), torch.cat([several for _, several in parts], dim=1).numpy()
+    return softmax.numpy(), torch.cat([batch_passes for _, batch_passes in parts], dim=1).numpy()
 
 
 def predict_by_torch(
@@ -126,14 +126,14 @@ def predict_similarity(data: Dataset, side: int | None = None) -> NDArray[np.flo
 
 def score_sources(
     softmax: NDArray[Any],
-    reestimated: NDArray[Any],
+    reestimated_softmax: NDArray[Any],
     passes: NDArray[Any],
     true: NDArray[Any],
     noisy: NoisyLabels,
     methods: tuple[str, ...],
 ) -> dict[str, Any]:
     """Accuracy of each source, and the scores of each method by the softmax that it was given."""
-    sources = {"as-trained": softmax, "reestimated": reestimated}
+    sources = {"as-trained": softmax, "reestimated": reestimated_softmax}
     row: dict[str, Any] = {
         "accuracy": measure_accuracies({**sources, "passes": passes}, true),
         "methods": {},

@@ -73,20 +73,20 @@ def score_published_sets(folder: Path) -> list[dict[str, Any]]:
 def score_digits(folder: Path, work: Path, seeds: int) -> list[dict[str, Any]]:
     """The same digits and noise, with passes from three sources."""
     data = load(folder / "mnist", split="train", limit=DIGITS)
-    similar = predict_similarity(data)
+    similarity = predict_similarity(data)
     pixels = data.inputs.reshape(len(data), -1) / 255.0
     rows = []
     for seed in range(seeds):
         for rate in RATES:
             noisy = apply_noise_kind(
-                "similarity", data.labels.codes, rate=rate, pred_probs=similar, seed=seed
+                "similarity", data.labels.codes, rate=rate, pred_probs=similarity, seed=seed
             )
             labels = replace(data.labels, codes=noisy.labels.astype(np.int32))
-            given = replace(data, labels=labels, source=None)
+            noisy_data = replace(data, labels=labels, source=None)
             sources = {"committee": predict_from_features(labels.codes, pixels, seed=seed)[1:]}
             for source in ("mc-dropout", "ensemble"):
                 predictions = cross_validate(
-                    given, "small", uncertainty=source, out=work / f"{source}-{rate:g}-{seed}",
+                    noisy_data, "small", uncertainty=source, out=work / f"{source}-{rate:g}-{seed}",
                     seed=seed, epochs=EPOCHS, device="cpu", precision="32-true", progress=False,
                 )  # fmt: skip
                 sources[source] = (predictions.pred_probs, predictions.passes)

@@ -45,7 +45,7 @@ CASES = {
     "resnet50": Case(n=1_500, epochs=3, batch_size=128, lr=0.02, seeds=2),
     "resnet9": Case(n=5_000, epochs=12, batch_size=128, lr=0.2, seeds=3),
 }
-SMALL = Case(n=300, epochs=1, batch_size=64, lr=0.02, seeds=1)
+SMALL_CASE = Case(n=300, epochs=1, batch_size=64, lr=0.02, seeds=1)
 
 
 def predict(who: str, network: str, case: Case, folder: Path, seed: int) -> dict[str, float]:
@@ -161,7 +161,7 @@ def main() -> None:
     parser.add_argument("--only", choices=CASES)
     parser.add_argument("--run", nargs=3, metavar=("WHO", "NETWORK", "SEED"), help="one side, here")
     arguments = parser.parse_args()
-    cases = {name: SMALL if arguments.small else case for name, case in CASES.items()}
+    cases = {name: SMALL_CASE if arguments.small else case for name, case in CASES.items()}
     if arguments.run:
         who, network, seed = arguments.run
         print(json.dumps(predict(who, network, cases[network], arguments.data, int(seed))))

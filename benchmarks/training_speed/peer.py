@@ -17,7 +17,7 @@ from sklearn.model_selection import StratifiedKFold
 from torch import Tensor, nn
 from torch.nn import functional
 
-PREDICTED, PADDING = 512, 4
+PREDICTION_BATCH, PADDING = 512, 4
 
 
 @dataclass(frozen=True)
@@ -103,8 +103,8 @@ def _predict(network: nn.Module, x: Tensor, passes: int, bfloat16: bool) -> Any:
     network.eval()
     softmax, stochastic = [], []
     with torch.inference_mode(), torch.autocast("cpu", torch.bfloat16, enabled=bfloat16):
-        for start in range(0, len(x), PREDICTED):
-            batch = x[start : start + PREDICTED].permute(0, 3, 1, 2)
+        for start in range(0, len(x), PREDICTION_BATCH):
+            batch = x[start : start + PREDICTION_BATCH].permute(0, 3, 1, 2)
             for layer in dropout:
                 layer.train(False)
             softmax.append(network(batch).float().softmax(dim=1))

@@ -82,14 +82,16 @@ def measure_convolutions(name: str, batch: int) -> dict[str, float]:
     for hook in hooks:
         hook.remove()
     dtype = torch.bfloat16 if has_bfloat16("cpu") else torch.float32
-    known: dict[Any, tuple[float, float]] = {}
+    measured_times: dict[Any, tuple[float, float]] = {}
     total, operations = 0.0, 0.0
     for number, (layer, shape) in enumerate(calls):
         key = shape, layer.weight.shape, layer.stride
-        if key not in known:
-            known[key] = _time_convolution(layer, shape, dtype, has_input_gradient=number > 0)
-        total += known[key][0]
-        operations += known[key][1]
+        if key not in measured_times:
+            measured_times[key] = _time_convolution(
+                layer, shape, dtype, has_input_gradient=number > 0
+            )
+        total += measured_times[key][0]
+        operations += measured_times[key][1]
     return {"seconds": total, "operations": operations}
 
 
@@ -146,11 +148,11 @@ def format_page(result: dict[str, Any]) -> str:
         texts = [
             f"{c['median']:.3g} ({c['least']:.3g} to {c['most']:.3g}, n = {c['n']})" for c in sides
         ]
-        alone = one["convolutions"]
+        convolutions = one["convolutions"]
         lines.append(
-            f"| `{name}`, {one['batch']} | {' | '.join(texts)} | {alone['seconds']:.3g} | "
-            f"{alone['operations'] / alone['seconds'] / 1e9:.0f} | "
-            f"{sides[1]['median'] / alone['seconds']:.2f} |"
+            f"| `{name}`, {one['batch']} | {' | '.join(texts)} | {convolutions['seconds']:.3g} | "
+            f"{convolutions['operations'] / convolutions['seconds'] / 1e9:.0f} | "
+            f"{sides[1]['median'] / convolutions['seconds']:.2f} |"
         )
     return "\n".join(lines) + "\n"
 

@@ -207,10 +207,10 @@ class Answer:
             confused_pairs=[(str(i), str(j), int(n)) for i, j, n in content["confused"]],
             most_suspect=[
                 FlaggedSample(
-                    int(index), str(given), str(suggested), float(score), int(votes),
+                    int(index), str(label), str(suggested), float(score), int(votes),
                     None if probability is None else float(probability), "".join(map(str, tier)),
                 )
-                for index, given, suggested, score, votes, probability, *tier in content["suspects"]
+                for index, label, suggested, score, votes, probability, *tier in content["suspects"]
             ],
             is_at_chance=bool(content.get("at_chance", False)),
             tiers=[
@@ -232,7 +232,7 @@ _ESTIMATE_KEYS = ("value", "low", "high")
 AT_CHANCE = "the model predicts no better than chance; check its inputs, or try another model"
 #: The same, as a sentence.
 UNSURE_AT_CHANCE = f"{AT_CHANCE[0].upper()}{AT_CHANCE[1:]}."
-_CHANCE_SAMPLES = 50  # with fewer, a poor accuracy may be bad luck
+_CHANCE_SAMPLES = 50  # with fewer samples, a poor accuracy may be chance
 
 
 def is_at_chance(codes: NDArray[Any], predicted: NDArray[Any], n_classes: int) -> bool:
@@ -317,8 +317,8 @@ def describe_answer(
         lines += [f"  {number:>9,}  {name}" for name, number in answer.flags_by_method.items()]
     if answer.confused_pairs and not answer.is_at_chance:
         lines += ["", "most confused (given -> suggested):"]
-        for given, suggested, number in answer.confused_pairs[:pairs]:
-            lines.append(f"  {number:>9,}  {escape_controls(f'{given} -> {suggested}')}")
+        for label, suggested, number in answer.confused_pairs[:pairs]:
+            lines.append(f"  {number:>9,}  {escape_controls(f'{label} -> {suggested}')}")
     samples = answer.most_suspect
     if answer.is_at_chance:
         samples = [one for one in samples if one.duplicate is not None]
@@ -350,7 +350,7 @@ def describe_tiers(answer: Answer) -> list[str]:
     lines = []
     for tier in answer.tiers:
         words = f"{describe_range(tier.precision)} of them are wrong"
-        if words.startswith("all "):  # no probability is 1: only reviewers know for certain
+        if words.startswith("all "):  # no estimated probability is 1: only reviewers are certain
             words = "all of them are wrong, as reviewers decided"
         lines.append(f"{tier.n_samples:,} {tier.name} ({words})")
     return lines
@@ -377,8 +377,8 @@ def describe_estimates(answer: Answer) -> list[str]:
     if answer.is_at_chance:
         return [f"the number of wrong labels cannot be estimated: {AT_CHANCE}"]
     if number is None:
-        wrong, share = answer.n_off_diagonal, answer.n_off_diagonal / answer.n_samples
-        return [f"about {wrong:,} labels are wrong ({share:.2%}), by the noise matrix"]
+        n_errors, share = answer.n_off_diagonal, answer.n_off_diagonal / answer.n_samples
+        return [f"about {n_errors:,} labels are wrong ({share:.2%}), by the noise matrix"]
     amount = "1 label is" if round(number.value) == 1 else f"{number.value:,.0f} labels are"
     lines = [
         f"about {amount} wrong ({number.value / answer.n_samples:.2%}); "
@@ -400,7 +400,7 @@ def _describe_precision(share: Estimate, is_unsure: bool) -> str:
     words = describe_range(share)
     if words in ("all", "none"):
         return "all flags are real" if words == "all" else "no flag is real"
-    if not is_unsure and " to " in words:  # otherwise a single number would be a guess, or is one
+    if not is_unsure and " to " in words:  # else one number would look too exact
         words = f"about {share.value:.0%} ({words})"
     return f"{words} of the flags are real"
 

@@ -222,8 +222,10 @@ class LabelCleaner(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type:
         errors = find_label_errors(
             labels.codes, pred_probs, passes, method=self.method, agreement=self.agreement
         )
-        every = {name: replace(one, labels=labels) for name, one in errors.by_method.items()}
-        return replace(errors, labels=labels, by_method=every)
+        relabelled_errors = {
+            name: replace(one, labels=labels) for name, one in errors.by_method.items()
+        }
+        return replace(errors, labels=labels, by_method=relabelled_errors)
 
 
 def _split_folds(
@@ -247,16 +249,17 @@ def _treat_labels(
     errors: LabelErrors, treatment: Literal["drop", "relabel"]
 ) -> tuple[NDArray[np.intp], NDArray[np.int32]]:
     """(rows to learn from, their class numbers): every class is among them."""
-    given, flagged = errors.labels.codes, errors.mask.copy()
+    labels, flags = errors.labels.codes, errors.mask.copy()
     while True:
         if treatment == "drop":
-            rows = np.flatnonzero(~flagged)
-            codes = given[rows]
+            rows = np.flatnonzero(~flags)
+            codes = labels[rows]
         else:
-            rows = np.arange(len(given))
-            codes = np.where(flagged, errors.suggested_codes, given)
+            rows = np.arange(len(labels))
+            codes = np.where(flags, errors.suggested_codes, labels)
         lost_classes = np.flatnonzero(np.bincount(codes, minlength=errors.labels.n_classes) == 0)
         if not len(lost_classes):
             return rows, codes
-        own = np.flatnonzero(given == lost_classes[0])
-        flagged[own[np.argmax(errors.scores[own])]] = False  # the least suspect keeps its label
+        class_rows = np.flatnonzero(labels == lost_classes[0])
+        least_suspect = class_rows[np.argmax(errors.scores[class_rows])]
+        flags[least_suspect] = False  # this sample keeps its label

@@ -37,7 +37,7 @@ class DemoResult:
 
 def run_demo(out: Path, *, seed: int = 0, progress: bool = True) -> DemoResult:
     """Mislabel a tenth of the digits as people would, and find these labels again."""
-    find_learner_maker(_MODEL)  # refuse a missing package before the work
+    find_learner_maker(_MODEL)  # refuse a missing package before any work
     bar = Progress(progress)
     with bar.stage("mislabelling digits on purpose"):
         data = make_noisy_digits(seed=seed)

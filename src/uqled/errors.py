@@ -13,7 +13,7 @@ Each message names the argument, the value and the fix.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 
 from uqled.terminal import escape_message
@@ -27,7 +27,7 @@ class InputError(UqledError, ValueError):
     """An argument has a value that cannot be used."""
 
     def __init__(self, argument: str, problem: str, fix: str) -> None:
-        # Values come from the data: escape codes among them must not steer a terminal.
+        # Values come from the data: escape codes in them must not control a terminal.
         super().__init__(escape_message(f"{argument} {problem}. {fix}"))
         self.argument = argument
         self.problem = problem
@@ -53,6 +53,15 @@ class BusyError(FileError):
     """Another process is working in the same folder."""
 
 
+def list_first(names: Sequence[object], n: int) -> str:
+    """The first n names, and dots if there are more.
+
+    >>> list_first(["cat", "dog", "eel"], 2)
+    'cat, dog, ...'
+    """
+    return ", ".join(map(str, names[:n])) + (", ..." if len(names) > n else "")
+
+
 def suggest_name(name: str, names: Iterable[str]) -> str:
     """The fix for a wrong name: the nearest one, if any is near, and all that there are.
 
@@ -60,6 +69,6 @@ def suggest_name(name: str, names: Iterable[str]) -> str:
     "Did you mean 'forest'? Choose one of forest, logistic"
     """
     known_names = list(names)
-    near = get_close_matches(name, known_names, n=1)
-    guess = f"Did you mean {near[0]!r}? " if near else ""
+    matches = get_close_matches(name, known_names, n=1)
+    guess = f"Did you mean {matches[0]!r}? " if matches else ""
     return f"{guess}Choose one of {', '.join(known_names)}"

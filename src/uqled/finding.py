@@ -183,17 +183,17 @@ class DataErrors(LabelErrors):
         too rare have empty entries. Once somebody has reviewed samples, a column `decision` says
         `keep`, `relabel` or `drop`, and `is_label_issue` and `suggested_label` follow it.
         """
-        own = open_frame(frame)
-        rows = self._find_rows(frame, len(own))
-        table = self.to_frame()
+        table = open_frame(frame)
+        rows = self._find_rows(frame, len(table))
+        result = self.to_frame()
         ids, predicted = (
             ([], [])
             if self.unlabelled is None
             else (self.unlabelled["id"], self.unlabelled["predicted_label"])
         )
-        aside = self._find_rows(frame, len(own), ids)
+        aside = self._find_rows(frame, len(table), ids)
         names = ["is_label_issue", "label_score", "suggested_label", "error_probability"]
-        columns = {name: table[name].to_numpy(object, copy=True) for name in names}
+        columns = {name: result[name].to_numpy(object, copy=True) for name in names}
         if decisions := self._read_decisions():
             columns["decision"] = np.full(len(self), None, dtype=object)
         for index, decision in decisions.items():
@@ -203,14 +203,14 @@ class DataErrors(LabelErrors):
                 columns["suggested_label"][index] = self.labels.values.tolist()[decision.label]
         new_columns = {}
         for name, entries in columns.items():
-            column = np.full(len(own), False if name == "is_label_issue" else None, dtype=object)
+            column = np.full(len(table), False if name == "is_label_issue" else None, dtype=object)
             column[rows] = entries
             if name == "suggested_label":
                 column[aside] = predicted
             new_columns[name] = [
                 None if value is None or value != value else value for value in column
             ]
-        return cast(Frame, own.add_columns(new_columns))
+        return cast(Frame, table.add_columns(new_columns))
 
     def _get_report_data(self) -> tuple[Any, list[str]]:
         return self.data, [finding.sentence for finding in self.findings]
@@ -239,15 +239,15 @@ class DataErrors(LabelErrors):
             raise InputError(
                 "unreviewed", f"is {unreviewed!r}", "Choose one of relabel, keep, drop"
             )
-        own = open_frame(frame)
+        table = open_frame(frame)
         name = self._name_label() if label is None else str(label)
-        if name not in own.names:
+        if name not in table.names:
             raise InputError(
-                "label", f"is {name!r}, but the frame has the columns {', '.join(own.names)}",
+                "label", f"is {name!r}, but the frame has the columns {', '.join(table.names)}",
                 "Name the column of labels, or add them as a column if they were passed separately",
             )  # fmt: skip
-        rows = self._find_rows(frame, len(own))
-        labels = own.read_column(name)
+        rows = self._find_rows(frame, len(table))
+        labels = table.read_column(name)
         actions = dict.fromkeys(self.ranked.tolist(), unreviewed)
         codes, values = self.suggested_codes.copy(), self.labels.values.tolist()
         for index, decision in self._read_decisions().items():
@@ -259,7 +259,7 @@ class DataErrors(LabelErrors):
             if action == "relabel":
                 labels[row] = values[codes[index]]
             is_kept[row] = action != "drop"
-        return cast(Frame, own.replace_column(name, labels, is_kept))
+        return cast(Frame, table.replace_column(name, labels, is_kept))
 
     def _name_label(self) -> str:
         columns = () if self.data is None else self.data.columns

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from uqled.errors import InputError, LimitError
 
 _PREFIX = "UQLED_LIMIT_"
-#: The largest limit: up to here, whole numbers are exact in JSON and in a browser.
+#: The largest limit: up to here, integers are exact in JSON and in a browser.
 MAX_COUNT = 2**53
 
 
@@ -81,12 +81,12 @@ def get_limit(name: str) -> int:
     if name in _overridden:
         return _overridden[name]
     if text := os.environ.get(_PREFIX + name.upper()):
-        plain = text.replace("_", "").strip()
-        if not (plain.isascii() and plain.isdecimal()):
+        digits = text.replace("_", "").strip()
+        if not (digits.isascii() and digits.isdecimal()):
             raise InputError(
                 _PREFIX + name.upper(), f"is {text!r}", "Set it to a whole number, or unset it"
             )
-        return int(plain)
+        return int(digits)
     default = LIMITS[name].default
     return default() if callable(default) else default
 

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 from uqled.terminal import escape_controls
 
-#: Below, most disagreements are the model's own errors, unless labels are awful.
+#: Below this accuracy, most disagreements are the model's own errors, unless labels are terrible.
 _WEAK_ACCURACY = 0.6
-_WEAK_SKILL = 0.3  # of what the largest class leaves to be known
+_WEAK_SKILL = 0.3  # of the gap between guessing the largest class and perfection
 _WEAK_CLASSES = 5  # named at most
 _DISCORDANT = 3.0  # standard errors between softmax and mean of passes, to be more than noise
 _DISCORDANT_SHARE = 0.005
@@ -126,8 +126,8 @@ def measure_model_quality(
     quality = []
     if members and passes is not None:
         for (name, weight), one in zip(members.items(), passes, strict=True):
-            own = float((one.argmax(axis=1) == labels).mean())
-            quality.append(MemberQuality(name, own, float(weight)))
+            member_accuracy = float((one.argmax(axis=1) == labels).mean())
+            quality.append(MemberQuality(name, member_accuracy, float(weight)))
     return ModelQuality(
         model,
         accuracy,

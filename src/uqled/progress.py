@@ -22,8 +22,8 @@ _LINE_SECONDS = 10.0  # between two lines where there is no terminal, at least
 _LINE_SHARE = 0.1  # of the time so far, between two lines: a day of work is not 8,640 lines
 _UPDATE_SECONDS = 0.2  # between two updates of the screen
 _WATCH_SECONDS = 0.5  # between two looks at what was downloaded
-_MAX_POINTS = 128  # of the past that the speed is estimated from
-_MAX_ERROR = 1 / 3  # standard error of the speed, as a share of it, up to which it is told
+_MAX_POINTS = 128  # past points used to estimate the speed
+_MAX_ERROR = 1 / 3  # relative standard error of the speed, above which no time left is shown
 
 _screen = Lock()  # one stage is shown at a time
 _running: list[Stage] = []  # the innermost last
@@ -80,7 +80,7 @@ class Progress:
             with nullcontext() if self._make_view is None else _show_later(stage):
                 try:
                     yield stage.advance
-                except BaseException:  # an interrupted stage did not take so long, it ended
+                except BaseException:  # an interrupted stage has no duration to report
                     stage.says_end = False
                     raise
         finally:
@@ -303,7 +303,7 @@ class _Bar:
             console=Console(stderr=True),
             auto_refresh=False,
             transient=True,
-            redirect_stdout=sys.stdout.isatty(),  # what goes to a file must not go to the screen
+            redirect_stdout=sys.stdout.isatty(),  # what goes to a file stays off the screen
         )
         self._task = self._progress.add_task(stage.name, total=stage.total, time="")
 

@@ -31,32 +31,32 @@ class Registry(Generic[EntryType]):
 
     group: str
     """The group of the entry points, such as `uqled.learners`."""
-    own: Mapping[str, str]
+    own_entries: Mapping[str, str]
     """The package's own entries: `"package.module:attribute"` by name."""
     argument: str = "name"
     """The name of the user's argument, for errors."""
-    _loaded: dict[str, EntryType] = field(default_factory=dict, repr=False, compare=False)
+    _loaded_entries: dict[str, EntryType] = field(default_factory=dict, repr=False, compare=False)
 
     def names(self) -> list[str]:
         """Every name, our own first."""
-        return [*self.own, *self.list_additions()]
+        return [*self.own_entries, *self.list_additions()]
 
     def list_additions(self) -> list[str]:
         """The names that other packages add."""
-        return sorted({point.name for point in self._entry_points()} - self.own.keys())
+        return sorted({point.name for point in self._entry_points()} - self.own_entries.keys())
 
     def load(self, name: str) -> EntryType:
         """The entry of this name; an unknown name is refused with the ones that exist."""
-        if name not in self._loaded:
-            self._loaded[name] = self._find(name)
-        return self._loaded[name]
+        if name not in self._loaded_entries:
+            self._loaded_entries[name] = self._find(name)
+        return self._loaded_entries[name]
 
     def __contains__(self, name: object) -> bool:
-        return name in self.own or any(point.name == name for point in self._entry_points())
+        return name in self.own_entries or any(point.name == name for point in self._entry_points())
 
     def _find(self, name: str) -> EntryType:
-        if name in self.own:
-            module, _, attribute = self.own[name].partition(":")
+        if name in self.own_entries:
+            module, _, attribute = self.own_entries[name].partition(":")
             return cast(EntryType, getattr(import_module(module), attribute))
         for point in self._entry_points():
             if point.name == name:
@@ -66,7 +66,7 @@ class Registry(Generic[EntryType]):
     def _load_entry_point(self, point: EntryPoint) -> Any:
         try:
             return point.load()
-        except Exception as error:  # whatever another package raises on import
+        except Exception as error:  # another package may raise anything on import
             raise InputError(
                 self.argument,
                 f"{point.name!r} is an entry point ({point.value}) that cannot be loaded: {error}",

@@ -160,14 +160,14 @@ def list_cells(folder: Path) -> dict[str, str]:
 def smoke(tmp_path_factory):
     out = tmp_path_factory.mktemp("smoke")
     suite = read_suite("smoke")
-    results, written = run_benchmark(
+    results, result_files = run_benchmark(
         Benchmark(suite, out, out, keep_all_methods=True), workers=Workers(1), progress=False
     )
-    return suite, out, results, written
+    return suite, out, results, result_files
 
 
 def test_smoke_has_every_cell(smoke):
-    suite, out, results, written = smoke
+    suite, out, results, result_files = smoke
     cells = Cells(out)
     expected = [*list_stage1_cells(suite), *list_stage2_cells(suite, suite.methods)]
     assert not list_unfinished_cells(suite, cells, expected)
@@ -177,12 +177,12 @@ def test_smoke_has_every_cell(smoke):
     assert len(results.initial) == 2
     assert list(results.matrices["Digits"]) == [0.1, 0.2]
     assert (results.stage1["wrong"] == (results.stage1["rate"] * 210).round()).all()
-    removed = results.stage2.query("treatment == 'remove'")
-    assert (removed["trained_on"] + removed["changed"] == 210).all()
-    relabelled = results.stage2.query("treatment == 'relabel'")
-    assert (relabelled["trained_on"] == 210).all()
-    assert len(relabelled) == 6
-    assert {path.name for path in written} >= {"stage1.md", "stage2.csv", "results.html"}
+    removals = results.stage2.query("treatment == 'remove'")
+    assert (removals["trained_on"] + removals["changed"] == 210).all()
+    relabellings = results.stage2.query("treatment == 'relabel'")
+    assert (relabellings["trained_on"] == 210).all()
+    assert len(relabellings) == 6
+    assert {path.name for path in result_files} >= {"stage1.md", "stage2.csv", "results.html"}
     assert not list((out / "work").rglob("*.pt"))
 
 
@@ -199,8 +199,8 @@ def test_stage1_is_what_cross_validation_would_find(smoke):
     cells = Cells(out)
     cell = list_stage1_cells(suite)[0]
     arrays = cells.read_arrays(cell)
-    given = arrays["given"].astype(int)
-    labels = uqled.arrays.encode_labels(given, n_classes=10)
+    given_labels = arrays["given"].astype(int)
+    labels = uqled.arrays.encode_labels(given_labels, n_classes=10)
     from uqled.predict.crossval import split_stratified
 
     parts = split_stratified(labels, suite.folds, seed=cell.seed)
@@ -208,7 +208,7 @@ def test_stage1_is_what_cross_validation_would_find(smoke):
     for part, fold in zip(parts, list_needed_cells(suite, cell), strict=True):
         probs[part] = cells.read_arrays(fold)["pred_probs"]
         passes[:, part] = cells.read_arrays(fold)["passes"]
-    errors = uqled.find_label_errors(given, probs, passes, method="alg-ens", agreement=2)
+    errors = uqled.find_label_errors(given_labels, probs, passes, method="alg-ens", agreement=2)
     flags = unpack_flags(arrays)["alg-ens-2"]
     assert np.array_equal(errors.mask, flags.mask)
     row = results.stage1.query("seed == 0 and rate == 0.1 and method == 'alg-ens-2'")
@@ -240,8 +240,8 @@ def test_a_killed_benchmark_continues_to_the_same_tables(smoke, tmp_path):
     assert n_copied + 5 <= len(before) < n_cells
     arguments = [*command[3:], "--jobs", "1"]  # here, where everything is loaded
     assert CliRunner().invoke(app, arguments, catch_exceptions=False).exit_code == 0
-    for path, written in before.items():
-        assert path.stat().st_mtime_ns == written, f"{path} was computed again"
+    for path, time_of_writing in before.items():
+        assert path.stat().st_mtime_ns == time_of_writing, f"{path} was computed again"
     assert list_cells(out) == list_cells(smoke[1])
 
 
@@ -260,8 +260,8 @@ def test_cells_made_elsewhere_are_merged(smoke, tmp_path):
 
 def test_merging_takes_the_arrays_asked_for_and_refuses_other_data(smoke, tmp_path):
     _, out, _, _ = smoke
-    few = Cells(tmp_path / "few")
-    few.merge(out, arrays_of=("detection",))
+    small_cells = Cells(tmp_path / "few")
+    small_cells.merge(out, arrays_of=("detection",))
     arrays = {path.name for path in (tmp_path / "few" / "arrays").rglob("*.npz")}
     assert arrays == {"detection.npz"}
     assert (tmp_path / "few" / "data" / "digits.json").exists()
@@ -274,16 +274,16 @@ def test_merging_takes_the_arrays_asked_for_and_refuses_other_data(smoke, tmp_pa
 def test_tables_come_from_small_cells_alone(smoke, tmp_path):
     """Without the arrays, nothing finished is computed again."""
     suite, out, results, _ = smoke
-    bare = Cells(tmp_path / "bare")
-    bare.merge(out)
+    small_cells = Cells(tmp_path / "bare")
+    small_cells.merge(out)
     for path in (tmp_path / "bare" / "arrays").rglob("*.npz"):
         path.unlink()
-    assert not list_unfinished_cells(suite, bare, list_stage2_cells(suite, suite.methods))
-    assert collect_results(suite, bare).stage2.equals(results.stage2)
+    assert not list_unfinished_cells(suite, small_cells, list_stage2_cells(suite, suite.methods))
+    assert collect_results(suite, small_cells).stage2.equals(results.stage2)
     # a training that is missing needs its detection again, and that the folds
-    gone = Cell("retraining", "digits", 0, 0.2, treatment="noisy")
-    (tmp_path / "bare" / "cells" / f"{gone.name}.json").unlink()
-    kinds = [cell.kind for cell in list_unfinished_cells(suite, bare, [gone])]
+    missing_cell = Cell("retraining", "digits", 0, 0.2, treatment="noisy")
+    (tmp_path / "bare" / "cells" / f"{missing_cell.name}.json").unlink()
+    kinds = [cell.kind for cell in list_unfinished_cells(suite, small_cells, [missing_cell])]
     assert kinds == ["pretraining", "fold", "fold", "fold", "detection", "retraining"]
 
 
@@ -310,12 +310,16 @@ def test_an_own_method_other_noise_and_cleaning_first(tmp_path, monkeypatch):
     text = SMALLEST.replace('"cl-mcd"]', '"cl-mcd", "mine:doubtful"]')
     text = text.replace('methods = ["cl-pbnr"]', 'methods = ["mine:doubtful"]\nrelabel = [0.1]')
     for kind in ("symmetric", "instance", "pair"):
-        own = text.replace("folds = 2", f'folds = 2\nnoise = {{ kind = "{kind}" }}')
+        text_with_noise = text.replace("folds = 2", f'folds = 2\nnoise = {{ kind = "{kind}" }}')
         if kind == "symmetric":
-            own = own.replace("folds = 2", 'folds = 2\nclean_first = "argmax"')
+            text_with_noise = text_with_noise.replace(
+                "folds = 2", 'folds = 2\nclean_first = "argmax"'
+            )
         out = tmp_path / kind
         results, _ = run_benchmark(
-            Benchmark(suite_of(tmp_path, own), tmp_path, out), workers=Workers(1), progress=False
+            Benchmark(suite_of(tmp_path, text_with_noise), tmp_path, out),
+            workers=Workers(1),
+            progress=False,
         )
         assert set(results.stage1["method"]) == {"cl-pbnr", "cl-mcd", "mine:doubtful"}
         assert results.stage2["treatment"].tolist() == ["clean", "noisy", "remove", "relabel"]
@@ -387,12 +391,12 @@ def test_the_pilot_decides_what_stage_2_looks_at(tmp_path):
 
 def test_tables_regenerate_byte_for_byte_from_stored_cells(smoke, tmp_path, monkeypatch):
     """Through the command, without data and arrays, also where cells are still missing."""
-    suite, out, _, written = smoke
+    suite, out, _, result_files = smoke
     shutil.copytree(out / "cells", tmp_path / "stored" / "cells")
     monkeypatch.setattr("uqled.bench.runner._compute", None)  # nothing may be computed
     command = ["bench", "smoke", "--out", str(tmp_path / "stored"), "--tables-only"]
     assert CliRunner().invoke(app, command).exit_code == 0
-    for path in written:
+    for path in result_files:
         again = tmp_path / "stored" / path.relative_to(out)
         assert again.read_bytes() == path.read_bytes(), path.name
     shutil.rmtree(tmp_path / "stored" / "cells" / "digits" / "seed-1")
@@ -414,12 +418,13 @@ def test_what_is_finished_needs_no_data_to_plan(smoke, tmp_path, monkeypatch):
     suite, out, _, _ = smoke
     cells = Cells(tmp_path / "bare")
     cells.merge(out)
-    gone = replace(suite, data=(replace(suite.data[0], place="nowhere"),))
+    suite_without_data = replace(suite, data=(replace(suite.data[0], place="nowhere"),))
     monkeypatch.setattr(
         "uqled.bench.cell_graph.describe_cell", lambda _, cell: describe_cell(suite, cell)
     )
     estimate = estimate_benchmark_cost(
-        Benchmark(gone, tmp_path, tmp_path / "bare", keep_all_methods=True), workers=Workers(1)
+        Benchmark(suite_without_data, tmp_path, tmp_path / "bare", keep_all_methods=True),
+        workers=Workers(1),
     )
     assert [row.seconds for row in estimate.rows] == [0.0] * len(estimate.rows)
     assert "0 cells to do" in estimate.text()

@@ -65,7 +65,7 @@ def test_the_plan_counts_and_estimates(tmp_path):
 
 def test_a_plan_computes_features_of_a_few_images_only(tmp_path, monkeypatch):
     monkeypatch.setenv("UQLED_CACHE", str(tmp_path / "cache"))
-    network = Seen()
+    network = RecordingModel()
     monkeypatch.setattr(
         "uqled.features.computing.load_encoder",
         lambda _, options: load_encoder(network, replace(options, image_size=8)),
@@ -113,7 +113,7 @@ def test_the_cost_of_the_papers_networks_is_estimated_from_a_few_steps(tmp_path,
     assert cost.seconds > 80 * 350 * trainings * 1e-4
 
 
-class Seen(torch.nn.Module):
+class RecordingModel(torch.nn.Module):
     """A backbone that counts the images it is shown."""
 
     def __init__(self):

@@ -13,15 +13,17 @@ from uqled.bench.results.noise_table import build_noise_table, format_noise_csv,
 from uqled.noise.transition import TransitionMatrix
 
 CLASSES = ["cat", "dog", "car"]
-INTENDED = TransitionMatrix([[0.8, 0.15, 0.05], [0.1, 0.9, 0.0], [0.0, 0.0, 1.0]], CLASSES)
-REALISED = TransitionMatrix([[0.79, 0.16, 0.05], [0.1, 0.9, 0.0], [0.0, 0.02, 0.98]], CLASSES)
+INTENDED_MATRIX = TransitionMatrix([[0.8, 0.15, 0.05], [0.1, 0.9, 0.0], [0.0, 0.0, 1.0]], CLASSES)
+REALISED_MATRIX = TransitionMatrix(
+    [[0.79, 0.16, 0.05], [0.1, 0.9, 0.0], [0.0, 0.02, 0.98]], CLASSES
+)
 SIMILARITY = np.array([[0.7, 0.2, 0.1], [0.3, 0.6, 0.1], [0.0, 0.1, 0.9]])
 
 
 def test_each_pair_of_classes_has_a_row() -> None:
     results = build_results(
-        matrices={"pets": {0.1: INTENDED}},
-        realised={"pets": {0.1: REALISED}},
+        matrices={"pets": {0.1: INTENDED_MATRIX}},
+        realised={"pets": {0.1: REALISED_MATRIX}},
         similarity={"pets": SIMILARITY},
     )
     flips = list_flips(results).set_index(["true", "given"])
@@ -41,7 +43,7 @@ def test_each_pair_of_classes_has_a_row() -> None:
 
 
 def test_what_older_cells_do_not_tell_has_no_column() -> None:
-    results = build_results(matrices={"pets": {0.1: INTENDED, 0.2: INTENDED}})
+    results = build_results(matrices={"pets": {0.1: INTENDED_MATRIX, 0.2: INTENDED_MATRIX}})
     table = build_noise_table(results)
     assert table.groups == (("Pair", ("flip",)), ("Intended", ("0.1", "0.2")))
     assert [len(row.cells) for row in table.blocks[0].rows] == [3, 3, 3]
@@ -52,8 +54,10 @@ def test_what_older_cells_do_not_tell_has_no_column() -> None:
 def test_many_classes_are_cut_short_and_the_file_has_all() -> None:
     K = 20
     names = [f"class {k}" for k in range(K)]
-    every = TransitionMatrix(np.full((K, K), 0.1 / (K - 1)) + np.eye(K) * (0.9 - 0.1 / 19), names)
-    results = build_results(matrices={"many": {0.1: every}})
+    matrix_of_twenty = TransitionMatrix(
+        np.full((K, K), 0.1 / (K - 1)) + np.eye(K) * (0.9 - 0.1 / 19), names
+    )
+    results = build_results(matrices={"many": {0.1: matrix_of_twenty}})
     (block,) = build_noise_table(results).blocks
     assert len(block.rows) == 40
     assert block.note == "40 of 380 pairs; all are in noise.csv"

@@ -59,12 +59,12 @@ def write_cifar(folder: Path, name: str) -> None:
     meta = {b"fine_label_names" if fine else b"label_names": names}
     (folder / ("meta" if fine else "batches.meta")).write_bytes(pickle.dumps(meta, protocol=2))
     parts = {"test" if fine else "test_batch": ("test", encode_labels("test", name))}
-    for part, own in zip(
+    for part, part_labels in zip(
         ["train"] if fine else [f"data_batch_{i}" for i in range(1, 6)],
         np.array_split(encode_labels("train", name), 1 if fine else 5),
         strict=True,
     ):
-        parts[part] = ("train", own)
+        parts[part] = ("train", part_labels)
     for file, (_, labels) in parts.items():
         pixels = colours(labels, 32).transpose(0, 3, 1, 2).reshape(len(labels), -1)
         batch = {b"data": pixels, b"fine_labels" if fine else b"labels": labels.tolist()}
@@ -135,18 +135,18 @@ def test_a_few_steps_of_the_papers_own_suite(
     rate, milestones = (0.01, ()) if name == "mnist" else (0.1, (150 / 350, 250 / 350))
     assert (training["batch_size"], training["lr"]) == (256, rate)
     assert tuple(training["milestones"]) == milestones
-    alone = name in PILOT
+    is_pilot = name in PILOT
     results, _ = run_benchmark(
         Benchmark(suite, tmp_path, tmp_path / "out"),
-        pilot=alone,
+        pilot=is_pilot,
         workers=Workers(1),
         progress=False,
     )
-    stage1 = results.pilot if alone else results.stage1
+    stage1 = results.pilot if is_pilot else results.stage1
     assert set(stage1["method"]) == set(suite.methods)
-    n = CLASSES[name] if alone else TRAIN[name]
+    n = CLASSES[name] if is_pilot else TRAIN[name]
     assert (stage1["wrong"] == round(suite.rates[0] * n)).all()
     assert results.initial["accuracy"].between(0, 1).all()
-    if not alone:
+    if not is_pilot:
         assert results.stage2["treatment"].tolist() == ["clean", "noisy", "remove"]
         assert len(results.matrices[suite.data[0].display_name][0.05].classes) == CLASSES[name]

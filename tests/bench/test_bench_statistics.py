@@ -67,7 +67,7 @@ class TestStatistics:
         assert math.isnan(result["b"].sd)
 
     @pytest.mark.parametrize(
-        ("values", "names", "clear"),
+        ("values", "names", "is_clear"),
         [
             ({"a": [5, 6, 7], "b": [1, 2, 3]}, {"a"}, True),
             ({"a": [5, 6, 7], "b": [5, 5, 7]}, {"a"}, False),  # differences 0, 1, 0
@@ -80,16 +80,18 @@ class TestStatistics:
         ],
     )
     def test_bold_is_outside_the_spread(
-        self, values: dict[str, list[float]], names: set[str], clear: bool
+        self, values: dict[str, list[float]], names: set[str], is_clear: bool
     ) -> None:
         result = statistics.find_leaders(build_column(**values))
-        assert (set(result.names), result.is_clear) == (names, clear)
+        assert (set(result.names), result.is_clear) == (names, is_clear)
 
     def test_means_are_compared_over_the_same_seeds(self) -> None:
-        few = {"a": make_sample({0: 5.0}), "b": make_sample({0: 4.0, 1: 9.0})}
-        assert statistics.find_leaders(few) == statistics.Leaders(frozenset({"a"}), False)
-        apart = {"a": make_sample({0: 5.0}), "b": make_sample({1: 9.0})}
-        assert statistics.find_leaders(apart) == statistics.Leaders(frozenset(), False)
+        samples = {"a": make_sample({0: 5.0}), "b": make_sample({0: 4.0, 1: 9.0})}
+        assert statistics.find_leaders(samples) == statistics.Leaders(frozenset({"a"}), False)
+        samples_of_other_seeds = {"a": make_sample({0: 5.0}), "b": make_sample({1: 9.0})}
+        assert statistics.find_leaders(samples_of_other_seeds) == statistics.Leaders(
+            frozenset(), False
+        )
 
     def test_relative_improvement_is_paired(self) -> None:
         change = statistics.compute_improvements(
@@ -118,9 +120,9 @@ class TestStatistics:
         assert result.mean_f1["mnist"][0.2].n == 3  # the first analysis keeps all
 
     def test_a_data_set_without_the_papers_methods_does_not_narrow_the_comparison(self) -> None:
-        few = stage1_frame(("c",), methods=["cl-pbnr", "argmax"])
+        frame_of_one = stage1_frame(("c",), methods=["cl-pbnr", "argmax"])
         result = statistics.analyse_sensitivity(
-            build_results(stage1=pd.concat([stage1_frame(("a", "b")), few]))
+            build_results(stage1=pd.concat([stage1_frame(("a", "b")), frame_of_one]))
         )
         assert result.methods == ("cl-pbnr", "cl-mcd", "cl-mcd-e", "alg-ens-3")
         assert list(result.mean_f1) == ["a", "b"]

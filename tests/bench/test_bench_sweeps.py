@@ -99,8 +99,8 @@ def test_the_passes_of_a_committee_are_its_members(tmp_path: Path) -> None:
         members=("a", "b", "c"), features=None, groups=None, combine_folds=print, name="committee"
     )
     for learner in (network, committee):
-        whole: Any = SimpleNamespace(learner=learner, data=SimpleNamespace(n_classes=2))
-        context = _Context(suite, cell, cells, whole)
+        fold: Any = SimpleNamespace(learner=learner, data=SimpleNamespace(n_classes=2))
+        context = _Context(suite, cell, cells, fold)
         if learner is committee:
             _, passes = context.read_predictions(cell, 4)
             assert passes is not None
@@ -111,7 +111,7 @@ def test_the_passes_of_a_committee_are_its_members(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "named"),
+    ("old", "new", "message"),
     [
         ("passes = [3]", "passes = 3", "sweep.passes"),
         ("passes = [3]", "epochs = [3]", "sweep.epochs"),
@@ -124,6 +124,6 @@ def test_the_passes_of_a_committee_are_its_members(tmp_path: Path) -> None:
         ("[sweep]", "sweep = 3\n[other]", "sweep"),
     ],
 )
-def test_what_cannot_be_swept_is_named(tmp_path: Path, old: str, new: str, named: str) -> None:
-    with pytest.raises(uqled.InputError, match=named):
+def test_what_cannot_be_swept_is_named(tmp_path: Path, old: str, new: str, message: str) -> None:
+    with pytest.raises(uqled.InputError, match=message):
         read(tmp_path, TEXT.replace(old, new))

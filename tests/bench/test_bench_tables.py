@@ -34,8 +34,8 @@ class TestShown:
         assert formatting.format_number(value, decimals) == text
 
     def test_order_and_names(self) -> None:
-        given = ["zeta", "alg-ens-3", "cl-mcd-e-given", "cl-mcd-e", "argmax", "cl-pbnr"]
-        assert formatting.sort_methods(given) == [
+        names = ["zeta", "alg-ens-3", "cl-mcd-e-given", "cl-mcd-e", "argmax", "cl-pbnr"]
+        assert formatting.sort_methods(names) == [
             *("cl-pbnr", "cl-mcd-e", "cl-mcd-e-given", "alg-ens-3", "argmax", "zeta"),
         ]
         assert formatting.format_method("alg-ens-3") == "Alg-Ens (agreement 3)"
@@ -89,8 +89,8 @@ class TestTables:
 
     def test_the_number_of_seeds_is_told_where_it_differs(self) -> None:
         frame = stage1_frame()
-        lost = (frame["rate"] == 0.2) & (frame["seed"] == 2) & (frame["method"] == "argmax")
-        (block,) = tables.build_stage1_table(frame[~lost], "", "").blocks
+        is_lost = (frame["rate"] == 0.2) & (frame["seed"] == 2) & (frame["method"] == "argmax")
+        (block,) = tables.build_stage1_table(frame[~is_lost], "", "").blocks
         (row,) = [row for row in block.rows if row.name == "argmax"]
         assert [("n = 2" in cell.text) for cell in row.cells[:3]] == [False, True, False]
         table = tables.build_stage2_table(build_results())
@@ -107,9 +107,9 @@ class TestTables:
         ]
 
         def accuracy(treatment: str, rate: float | None, method: str = "") -> pd.Series[float]:
-            chosen = frame[(frame["treatment"] == treatment) & (frame["method"] == method)]
-            chosen = chosen if rate is None else chosen[chosen["rate"] == rate]
-            return chosen.set_index("seed")["accuracy"]
+            rows = frame[(frame["treatment"] == treatment) & (frame["method"] == method)]
+            rows = rows if rate is None else rows[rows["rate"] == rate]
+            return rows.set_index("seed")["accuracy"]
 
         reference = accuracy("clean", None) - accuracy("noisy", 0.1)
         assert number_of(lost.cells[0].text) == pytest.approx(100 * reference.mean(), abs=0.051)
@@ -133,7 +133,10 @@ class TestTables:
     def test_contamination_is_told_beside_the_results(self) -> None:
         results = build_results(about={"contaminated": {"mnist": "the network has seen it"}})
         blocks = [
-            b for many in tables.build_tables(results).values() for t in many for b in t.blocks
+            b
+            for tables_of_set in tables.build_tables(results).values()
+            for t in tables_of_set
+            for b in t.blocks
         ]
         assert len(blocks) == 2 + 2 + 2
         assert all(b.note.endswith("Contaminated: the network has seen it") for b in blocks)
@@ -154,16 +157,16 @@ class TestTables:
     def test_long_latex_tables_go_on_to_another_page(self) -> None:
         names = tuple(f"set {i}" for i in range(7))
         about = {"contaminated": {"set 6": "seen before"}}
-        many = tables.build_tables(build_results(stage1=stage1_frame(names), about=about))[
+        stage1_tables = tables.build_tables(build_results(stage1=stage1_frame(names), about=about))[
             "stage1"
         ][0]
-        text = format_latex(many)
+        text = format_latex(stage1_tables)
         assert text.count(r"\begin{table}") == text.count(r"\end{tabular}%") == 2
         assert text.count("Neither is a significance test") == 1
         assert text.count(", continued.}") == 1
         assert r"\label{tab:stage1}" in text
         assert r"\label{tab:stage1-2}" in text
-        rows = sum(len(block.rows) for block in many.blocks)
+        rows = sum(len(block.rows) for block in stage1_tables.blocks)
         assert sum(line.endswith(r"\\") and "multi" not in line for line in text.split("\n")) == (
             rows + 2
         )

@@ -61,8 +61,8 @@ def test_an_engine_computes_the_same_cells(tmp_path: Path, monkeypatch: pytest.M
     )
     options: dict[str, Any] = {}
 
-    def choose(name: str, **given: Any) -> Any:
-        options.update(given, name=name)
+    def choose(name: str, **choice: Any) -> Any:
+        options.update(choice, name=name)
         return nullcontext(Threads(1))
 
     monkeypatch.setattr(runner, "make_engine", choose)
@@ -85,8 +85,8 @@ def small_suite(**changes: Any) -> Suite:
 def test_networks_are_trained_on_the_device_that_is_asked_for() -> None:
     network = SuiteData("digits", "digits", training={"epochs": 2})
     assert benchmark_data.list_training_options(network, "cuda") == {"device": "cuda", "epochs": 2}
-    own = replace(network, training={"device": "cpu"})
-    assert benchmark_data.list_training_options(own, "cuda") == {"device": "cpu"}
+    cpu_network = replace(network, training={"device": "cpu"})
+    assert benchmark_data.list_training_options(cpu_network, "cuda") == {"device": "cpu"}
     assert benchmark_data.list_training_options(network, "auto") == {"epochs": 2}
     assert benchmark_data.list_training_options(small_suite().data[0], "cuda") == {
         "uncertainty": "bootstrap"
@@ -94,14 +94,14 @@ def test_networks_are_trained_on_the_device_that_is_asked_for() -> None:
 
 
 @pytest.mark.parametrize(
-    ("place", "known"),
+    ("place", "expected"),
     [
         ("hf:ylecun/mnist", "hf:ylecun/mnist"),
         ("s3://bucket/set", "s3://bucket/set"),
         ("set", Path("folder/set")),
     ],
 )
-def test_places_of_data(place: str, known: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_places_of_data(place: str, expected: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     places = []
 
     def load(source: Any, **_: Any) -> Any:
@@ -111,7 +111,7 @@ def test_places_of_data(place: str, known: Any, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(benchmark_data, "load", load)
     with pytest.raises(uqled.InputError, match="is read"):
         benchmark_data.load_samples(SuiteData("a", place, test_split="test"), Path("folder"))
-    assert places == [known]
+    assert places == [expected]
 
 
 def test_what_the_pilot_drops_is_said() -> None:
@@ -132,8 +132,8 @@ def test_suites_keep_enough_and_repeat_nothing() -> None:
 def test_a_presets_schedule_moves_with_its_length() -> None:
     assert resolve_training({"preset": "paper"}).milestones == (150, 250)
     assert resolve_training({"preset": "paper", "epochs": 35}).milestones == (15, 25)
-    own = resolve_training({"preset": "paper", "epochs": 35, "milestones": (3,)})
-    assert own.milestones == (3,)
+    training = resolve_training({"preset": "paper", "epochs": 35, "milestones": (3,)})
+    assert training.milestones == (3,)
 
 
 @pytest.mark.usefixtures("two_gpus")

@@ -43,17 +43,21 @@ class TestDrawing:
             figures.draw_rates({"mnist": {0.1: sample}}),
         ):
             (axes,) = figure.axes
-            marked = [line for line in axes.lines if line.get_marker() not in ("None", "|", "")]
-            assert {line.get_fillstyle() for line in marked} == {fill}
+            marked_lines = [
+                line for line in axes.lines if line.get_marker() not in ("None", "|", "")
+            ]
+            assert {line.get_fillstyle() for line in marked_lines} == {fill}
 
     def test_accuracies_that_differ_by_noise_are_not_judged(self) -> None:
         correlation = statistics.compute_correlation([0.5, 0.6, 0.7], [0.701, 0.702, 0.7025])
-        near = statistics.Analysis(
+        noisy_analysis = statistics.Analysis(
             {"cl-pbnr": (0.5, 0.701), "cl-mcd": (0.6, 0.702), "cl-mcd-e": (0.7, 0.7025)},
             correlation,
         )
-        far = replace(near, points={**near.points, "cl-mcd-e": (0.7, 0.72)})
-        for analysis, is_judged in ((near, False), (far, True)):
+        distant_analysis = replace(
+            noisy_analysis, points={**noisy_analysis.points, "cl-mcd-e": (0.7, 0.72)}
+        )
+        for analysis, is_judged in ((noisy_analysis, False), (distant_analysis, True)):
             figure = figures.draw_scatter(analysis, "F1", "accuracy", of_methods=True)
             (axes,) = figure.axes
             assert (statistics.UNJUDGED not in axes.get_title(loc="left")) == is_judged
@@ -80,8 +84,8 @@ class TestWriting:
         figures = {name.stem for name in names if name.parent.name == "figures"}
         assert {"stage1-relative-mnist", "stage1-plane-mnist", "stage2-relative-mnist"} <= figures
         assert {"sensitivity-rates", "sensitivity-final", "transition-mnist-0.1"} <= figures
-        there = {path.relative_to(tmp_path / "a") for path in (tmp_path / "a").rglob("*.*")}
-        assert there == set(names)
+        paths = {path.relative_to(tmp_path / "a") for path in (tmp_path / "a").rglob("*.*")}
+        assert paths == set(names)
 
     @pytest.mark.parametrize(
         "changes",
@@ -119,7 +123,7 @@ class TestWriting:
         reader.feed(text)
         assert reader.open == []
         assert reader.outside == []
-        assert not {"script", "b", "i", "link", "iframe"} & reader.seen
+        assert not {"script", "b", "i", "link", "iframe"} & reader.requested_names
         assert "&lt;script&gt;x&lt;/script&gt;" in text
         assert len(reader.ids) == len(set(reader.ids))
 
@@ -130,8 +134,8 @@ class TestWriting:
         assert note.startswith("CIFAR-10, pretrained and CIFAR-10 are the same images")
         names = ("CIFAR-10", "CIFAR-10 again", "MNIST")
         results = build_results(stage1=stage1_frame(names), stage2=stage2_frame(names))
-        shared = {"same_images": [["CIFAR-10", "CIFAR-10 again"]]}
-        text = format_sensitivity(statistics.analyse_sensitivity(results), shared)
+        same_images = {"same_images": [["CIFAR-10", "CIFAR-10 again"]]}
+        text = format_sensitivity(statistics.analyse_sensitivity(results), same_images)
         assert "count as 2 data sets" in text
 
     def test_names_in_the_analyses_are_no_markup(self) -> None:
@@ -150,18 +154,18 @@ class ElementReader(HTMLParser):
     def __init__(self) -> None:
         super().__init__()
         self.open: list[str] = []
-        self.seen: set[str] = set()
+        self.requested_names: set[str] = set()
         self.outside: list[str] = []
         self.ids: list[str] = []
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.seen.add(tag)
+        self.requested_names.add(tag)
         if tag not in ("meta", "br", "img", "input", "!doctype"):
             self.open.append(tag)
         self._look(attrs)
 
     def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.seen.add(tag)
+        self.requested_names.add(tag)
         self._look(attrs)
 
     def handle_endtag(self, tag: str) -> None:

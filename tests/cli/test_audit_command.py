@@ -55,12 +55,12 @@ def test_the_first_call_draws_and_later_ones_answer(run):
     assert all(row["given_label"] != row["suggested_label"] for row in rows)
     code, output = audit(run, "--size", "300")  # the audit that was begun goes on
     assert code == 0
-    wrong = sum(is_error[int(row["index"])] for row in rows)
-    assert f"12 of 12 samples judged, {wrong} of them wrong" in output
+    n_wrong = sum(is_error[int(row["index"])] for row in rows)
+    assert f"12 of 12 samples judged, {n_wrong} of them wrong" in output
     errors = uqled.find_label_errors(run.predictions())
-    drawn = open_audit(run.path, errors, [], 1, 0)
+    begun_audit = open_audit(run.path, errors, [], 1, 0)
     verdicts = {int(row["index"]): bool(is_error[int(row["index"])]) for row in rows}
-    expected = uqled.estimate_audit(errors, drawn, verdicts).n_errors[0.8]
+    expected = uqled.estimate_audit(errors, begun_audit, verdicts).n_errors[0.8]
     assert f"80% interval {expected.low:,.0f} to {expected.high:,.0f}" in output
 
 
@@ -71,9 +71,9 @@ def test_verdicts_of_the_audit_change_the_flags(run):
     code, output = audit(run, "--json")
     assert code == 0
     result = json.loads(output)["result"]
-    detected = CliRunner().invoke(app, ["detect", str(run.path), "--method", "auto", "--json"])
-    assert detected.exit_code == 0, detected.output
-    flags = json.loads(detected.output)["result"]["flagged"]
+    detection = CliRunner().invoke(app, ["detect", str(run.path), "--method", "auto", "--json"])
+    assert detection.exit_code == 0, detection.output
+    flags = json.loads(detection.output)["result"]["flagged"]
     assert flags == result["flagged"] != uqled.find_label_errors(run.predictions()).n_flagged
 
 
@@ -81,12 +81,21 @@ def test_decisions_of_the_review_page_count_and_the_file_wins(run):
     run, _ = run
     assert audit(run, "--size", "5")[0] == 0
     predictions = run.predictions()
-    drawn = json.loads((run.path / "audit.json").read_text())["indices"]
+    audit_indices = json.loads((run.path / "audit.json").read_text())["indices"]
     with Decisions.of(predictions) as decisions:
-        decisions.decide([(drawn[0], "keep", None), (drawn[1], "drop", None)], reviewer="ann")
-    assert read_audit_verdicts(predictions) == {drawn[0]: False, drawn[1]: True}
-    note(run.path / "audit.csv", lambda z: {drawn[1]: "no", drawn[2]: " YES "}.get(z, ""))
-    assert read_audit_verdicts(predictions) == {drawn[0]: False, drawn[1]: False, drawn[2]: True}
+        decisions.decide(
+            [(audit_indices[0], "keep", None), (audit_indices[1], "drop", None)], reviewer="ann"
+        )
+    assert read_audit_verdicts(predictions) == {audit_indices[0]: False, audit_indices[1]: True}
+    note(
+        run.path / "audit.csv",
+        lambda z: {audit_indices[1]: "no", audit_indices[2]: " YES "}.get(z, ""),
+    )
+    assert read_audit_verdicts(predictions) == {
+        audit_indices[0]: False,
+        audit_indices[1]: False,
+        audit_indices[2]: True,
+    }
 
 
 @pytest.mark.parametrize(

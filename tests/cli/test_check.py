@@ -34,14 +34,14 @@ def make_errors(rate, seed=0, only_class=None):
     """A confident, accurate model, and labels of which this share is wrong."""
     rng = np.random.default_rng(seed)
     true = np.arange(N) % K
-    wrong = rng.random(N) < rate
+    is_error = rng.random(N) < rate
     if only_class is not None:
-        wrong &= true == only_class
-    labels = np.where(wrong, (true + 1) % K, true)
+        is_error &= true == only_class
+    labels = np.where(is_error, (true + 1) % K, true)
     probs = rng.dirichlet([0.3, 0.3, 0.3], N) * 0.04
     probs[np.arange(N), true] += 0.96
     data = Dataset.from_arrays(np.zeros((N, 1)), np.array(CLASSES)[labels], classes=CLASSES)
-    return uqled.find_label_errors(data.labels, probs / probs.sum(1, keepdims=True)), wrong
+    return uqled.find_label_errors(data.labels, probs / probs.sum(1, keepdims=True)), is_error
 
 
 @pytest.fixture(scope="module")
@@ -55,10 +55,10 @@ def clean():
 
 
 def test_passes_and_fails_by_the_lower_end_of_the_interval(dirty):
-    errors, wrong = dirty
+    errors, is_error = dirty
     [check] = judge_labels(errors, max_error_rate=0.03).checks
     assert check.outcome is Outcome.FAIL
-    assert check.rate.low <= wrong.mean() <= check.rate.high
+    assert check.rate.low <= is_error.mean() <= check.rate.high
     low = check.rate.low
     just_below = judge_labels(errors, max_error_rate=low - 1e-6)
     assert just_below.outcome is Outcome.FAIL
@@ -84,24 +84,24 @@ def test_classes_are_judged_at_once():
     assert outcomes["class <b>ship</b>"] is Outcome.FAIL
     assert outcomes["class cat"] is Outcome.PASS
     assert outcomes["class d|og"] is Outcome.PASS
-    alone = errors.estimate.sum_over(errors.labels.codes == 2, confidence=0.8)
+    class_estimate = errors.estimate.sum_over(errors.labels.codes == 2, confidence=0.8)
     [ship] = [check for check in judgement.checks if check.name == "class <b>ship</b>"]
     n = int((errors.labels.codes == 2).sum())
-    assert ship.rate.low < alone.low / n  # wider, so that all classes hold at once
-    assert ship.rate.value == pytest.approx(alone.value / n)
+    assert ship.rate.low < class_estimate.low / n  # wider, so that all classes hold at once
+    assert ship.rate.value == pytest.approx(class_estimate.value / n)
 
 
 def test_a_guess_is_no_failure_and_no_pass(dirty):
     errors, _ = dirty
-    unsure = replace(errors)
+    weak_errors = replace(errors)
     answer = replace(errors.answer, unsure="The model is at chance")
-    unsure.__dict__["answer"] = answer
+    weak_errors.__dict__["answer"] = answer
     limit = errors.answer.n_errors.value / N  # within the interval
-    judgement = judge_labels(unsure, max_error_rate=limit)
+    judgement = judge_labels(weak_errors, max_error_rate=limit)
     assert judgement.outcome is Outcome.CANNOT_TELL
     assert "The model is at chance" in describe_judgement(judgement)
-    assert judge_labels(unsure, max_error_rate=0.9).outcome is Outcome.PASS
-    assert judge_labels(unsure, max_error_rate=0.001).outcome is Outcome.FAIL
+    assert judge_labels(weak_errors, max_error_rate=0.9).outcome is Outcome.PASS
+    assert judge_labels(weak_errors, max_error_rate=0.001).outcome is Outcome.FAIL
 
 
 def test_without_an_estimate_nothing_can_be_told(dirty):
@@ -260,12 +260,12 @@ def test_the_steps_of_the_action_do_what_they_say(tmp_path):
     system |= {"PYTHONPATH": str(ROOT / "src"), "GITHUB_OUTPUT": str(output)}
 
     def run_step(step, rate):
-        own = {
+        variables = {
             name: (inputs | {"max-error-rate": rate})[re.search(r"inputs\.([\w-]+)", value)[1]]
             for name, value in step["env"].items()
         }
         command = ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", step["run"]]
-        return subprocess.run(command, cwd=tmp_path, env=system | own, check=False).returncode
+        return subprocess.run(command, cwd=tmp_path, env=system | variables, check=False).returncode
 
     assert run_step(find, "") == 0
     assert run_step(check, "0.9") == 0

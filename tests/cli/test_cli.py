@@ -19,7 +19,7 @@ import uqled
 from made_predictions import make_predictions
 from uqled.cli import app
 
-GIVEN = ["--labels", "labels.npy", "--pred-probs", "probs.npy"]
+INPUT_OPTIONS = ["--labels", "labels.npy", "--pred-probs", "probs.npy"]
 NAMES = np.array(["ant", "bee", "cat", "dog", "eel"])
 
 
@@ -102,9 +102,9 @@ def test_files_in_table_out(folder, expected_flags, labels, probs, passes, out):
 
 def test_the_columns_can_be_named(folder):
     labels = pd.read_parquet(folder / "labels.parquet")
-    few = labels["animal"] != "eel"
-    labels[few].to_parquet(folder / "few.parquet")
-    np.save(folder / "few.npy", np.load(folder / "probs.npy")[few.to_numpy()])
+    rows = labels["animal"] != "eel"
+    labels[rows].to_parquet(folder / "few.parquet")
+    np.save(folder / "few.npy", np.load(folder / "probs.npy")[rows.to_numpy()])
     arguments = ["--labels", folder / "few.parquet", "--pred-probs", folder / "few.npy"]
     assert "Give the columns' order" in invoke("detect", *arguments).stderr
     result = invoke("detect", *arguments, "--classes", "ant,bee,cat,dog,eel")
@@ -121,8 +121,10 @@ def test_auto_by_default(folder):
     assert "labels are wrong" in result.output
     assert "of the flags are real" in result.output
     assert "7 of 400 labels flagged" in invoke(*arguments, "--budget", 7).output
-    few, many = (invoke(*arguments, "--cost", f"1,{missed}").output for missed in (1.1, 20))
-    assert int(few.split()[0]) < int(many.split()[0])
+    small_output, large_output = (
+        invoke(*arguments, "--cost", f"1,{cost}").output for cost in (1.1, 20)
+    )
+    assert int(small_output.split()[0]) < int(large_output.split()[0])
     none = invoke(*arguments, "--min-precision", 1).output
     assert "0 of 400 labels flagged" in none
     assert "nothing is flagged: no choice of flags reaches what was asked for" in none
@@ -156,10 +158,10 @@ def test_all_methods(folder):
         (["--labels", "labels.npy", "--passes", "probs.csv"], "which has no passes"),
         (["--labels", "bare-labels.csv", "--pred-probs", "probs.npy"], "has no header"),
         (["--labels", "labels.npy", "--pred-probs", "bare-probs.csv"], "has no header"),
-        ([*GIVEN, "--method", "x"], "method is 'x'"),
-        ([*GIVEN, "--method", "cl-mcd"], "passes is missing"),
-        ([*GIVEN, "--out", "x.xlsx"], "has the ending '.xlsx'"),
-        ([*GIVEN, "--out", "no/x.csv"], "Make the folder first"),
+        ([*INPUT_OPTIONS, "--method", "x"], "method is 'x'"),
+        ([*INPUT_OPTIONS, "--method", "cl-mcd"], "passes is missing"),
+        ([*INPUT_OPTIONS, "--out", "x.xlsx"], "has the ending '.xlsx'"),
+        ([*INPUT_OPTIONS, "--out", "no/x.csv"], "Make the folder first"),
     ],
 )  # fmt: skip
 def test_refusals_are_one_line(folder, monkeypatch, arguments, message):
@@ -215,8 +217,8 @@ def test_a_file_cut_short_while_it_is_read(tmp_path):
     data = make_predictions(4)
     path = tmp_path / "probs.npy"
     np.save(path, data.softmax)
-    mapped = np.load(path, mmap_mode="r")
-    rows = uqled.detect.core.rows.ProbabilityRows(mapped, name="pred_probs", ndim=2)
+    mapped_array = np.load(path, mmap_mode="r")
+    rows = uqled.detect.core.rows.ProbabilityRows(mapped_array, name="pred_probs", ndim=2)
     with path.open("r+b") as file:
         file.truncate(path.stat().st_size // 2)
     with pytest.raises(uqled.FileError, match="ends at byte"):
@@ -244,15 +246,18 @@ print(out.tolist())
 
 
 def test_an_unwritable_cache_is_survived(tmp_path):
-    blocked = tmp_path / "file"
-    blocked.write_text("not a folder")
-    for variables in ({"NUMBA_CACHE_DIR": str(blocked / "x")}, {"NUMBA_CACHE_DIR": "/proc/none"}):
+    blocking_file = tmp_path / "file"
+    blocking_file.write_text("not a folder")
+    for variables in (
+        {"NUMBA_CACHE_DIR": str(blocking_file / "x")},
+        {"NUMBA_CACHE_DIR": "/proc/none"},
+    ):
         out = subprocess.run(
             [sys.executable, "-c", COMPILE],
             capture_output=True,
             text=True,
             check=False,
-            env={"PATH": "/usr/bin", "HOME": str(blocked), **variables},
+            env={"PATH": "/usr/bin", "HOME": str(blocking_file), **variables},
         )
         assert out.stdout.strip() == "[0.1, 0.8]", out.stderr
 

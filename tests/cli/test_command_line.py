@@ -22,7 +22,7 @@ from uqled.cli import COMMANDS, app
 from uqled.predict.learners import LEARNERS
 
 DOCUMENT = Path(uqled.__file__).parents[2] / "docs" / "reference" / "command-line.md"
-NAMED = re.compile(r"(?<![\w-])--[a-z][a-z-]*")
+OPTION_NAME = re.compile(r"(?<![\w-])--[a-z][a-z-]*")
 
 
 def invoke(*arguments):
@@ -68,7 +68,7 @@ def test_help_is_in_sentences_and_names_options_that_exist(name):
     for text in texts:
         assert re.match(r"[A-Z]", text), text
         assert text.rstrip().endswith((".", "...")), text
-        assert set(NAMED.findall(text)) <= list_options(name), text
+        assert set(OPTION_NAME.findall(text)) <= list_options(name), text
     assert command.epilog.startswith("Examples:\n$ uqled ")
     for line in command.epilog.splitlines()[1:]:
         words = shlex.split(line.removeprefix("$ "))
@@ -127,7 +127,7 @@ def test_choices_are_those_of_the_rooms():
     assert set(choices("noise", "--kind")) == set(KINDS)
     assert set(choices("export", "--unreviewed")) == set(Unreviewed.__args__)
     [model] = [one for one in list_commands()["find"].params if one.name == "model"]
-    for name in LEARNERS.own:
+    for name in LEARNERS.own_entries:
         assert name == "auto" or re.search(rf"\b{name}\b", model.help), name
 
 
@@ -191,7 +191,7 @@ def test_errors_are_in_the_words_of_what_was_typed(
     *read, error = result.stderr.strip().splitlines()
     assert error.startswith("error: ")
     assert not read or read[0] == "pets: 120 rows, 2 classes"  # what was read is said before
-    assert set(NAMED.findall(result.stderr)) <= list_options(words[0])
+    assert set(OPTION_NAME.findall(result.stderr)) <= list_options(words[0])
     assert not re.search(r"(?<![\w-])[a-z_]+=['\"(\d]", result.stderr)  # as Python writes it
     assert not list(tmp_path.iterdir())
 
@@ -328,9 +328,9 @@ def test_the_label_that_was_recognised_is_said(table, tmp_path):
     output = invoke("inspect", table).output
     assert "label: species (the only column of classes)\n" in output
     assert "label: species\n" in invoke("inspect", table, "--label", "species").output
-    renamed = tmp_path / "pets.csv"
-    renamed.write_text(table.read_text().replace("species", "target", 1))
-    assert "label: target (recognised by its name)\n" in invoke("inspect", renamed).output
+    renamed_table = tmp_path / "pets.csv"
+    renamed_table.write_text(table.read_text().replace("species", "target", 1))
+    assert "label: target (recognised by its name)\n" in invoke("inspect", renamed_table).output
 
 
 def test_a_run_is_called_as_its_data(table, tmp_path, monkeypatch):
@@ -416,5 +416,5 @@ def test_importing_the_command_line_is_light():
 )
 def test_paragraphs_of_a_help_break_where_the_terminal_ends(name, start, end):
     result = CliRunner().invoke(app, [name, "--help"], env={"COLUMNS": "300"})
-    (described,) = [line for line in result.output.splitlines() if start in line]
-    assert end in described
+    (description,) = [line for line in result.output.splitlines() if start in line]
+    assert end in description

@@ -20,7 +20,7 @@ from uqled.cli.wording import describe_error
 from uqled.errors import InputError
 
 SOURCE = Path(uqled.__file__).parent
-NAMED = re.compile(r"(?<![\w-])--[a-z][a-z-]*")
+OPTION_NAME = re.compile(r"(?<![\w-])--[a-z][a-z-]*")
 OF_OTHERS = {"--head", "--config"}  # of `ray start`, and of `uqled` itself
 
 
@@ -59,19 +59,19 @@ CALLERS = {
 
 
 def test_options_named_in_errors_exist():
-    seen = set()
+    messages = set()
     for path in sorted(SOURCE.rglob("*.py")):
         module = path.relative_to(SOURCE).as_posix()
         is_command = module.startswith("cli/commands/")
         callers = [path.stem.rstrip("_")] if is_command else CALLERS.get(module, [])
         for line, text in find_errors_in_source(path):
-            named = set(NAMED.findall(text)) - OF_OTHERS
-            assert not named or callers, f"{module}:{line} is called by unknown commands"
+            options = set(OPTION_NAME.findall(text)) - OF_OTHERS
+            assert not options or callers, f"{module}:{line} is called by unknown commands"
             for command in callers:
-                missing = named and named - list_options(command)
+                missing = options and options - list_options(command)
                 assert not missing, f"{module}:{line}: {missing} of {command}"
-            seen |= {module} if named else set()
-    assert set(CALLERS) <= seen
+            messages |= {module} if options else set()
+    assert set(CALLERS) <= messages
 
 
 def find_texts_in_source(path):
@@ -85,7 +85,7 @@ def find_texts_in_source(path):
             other.add(id(node.value))
     for node in ast.walk(tree):
         is_text = isinstance(node, ast.Constant) and isinstance(node.value, str)
-        if is_text and id(node) not in other and not NAMED.fullmatch(node.value):
+        if is_text and id(node) not in other and not OPTION_NAME.fullmatch(node.value):
             yield node.lineno, node.value
 
 
@@ -104,24 +104,26 @@ NOTING = {
     "report/page.py": ["export"],
 }
 #: Names in texts that are no options of ours.
-FOREIGN = {"bench/results/figures.py"}  # a variable of CSS
+NOT_OPTIONS = {"bench/results/figures.py"}  # a variable of CSS
 
 
 def test_options_named_in_notes_exist():
     """Texts of the commands' own modules are help, which is read command by command elsewhere."""
-    seen = set()
+    notes = set()
     for path in sorted(SOURCE.rglob("*.py")):
         module = path.relative_to(SOURCE).as_posix()
-        if module in FOREIGN or (module.startswith("cli/") and module not in NOTING):
+        if module in NOT_OPTIONS or (module.startswith("cli/") and module not in NOTING):
             continue
         for line, text in find_texts_in_source(path):
-            named = set(NAMED.findall(text)) - OF_OTHERS
-            assert not named or module in NOTING, f"{module}:{line} is printed by unknown commands"
+            options = set(OPTION_NAME.findall(text)) - OF_OTHERS
+            assert not options or module in NOTING, (
+                f"{module}:{line} is printed by unknown commands"
+            )
             for command in NOTING.get(module, []):
-                missing = named - list_options(command)
+                missing = options - list_options(command)
                 assert not missing, f"{module}:{line}: {missing} of {command}"
-            seen |= {module} if named else set()
-    assert seen == set(NOTING)
+            notes |= {module} if options else set()
+    assert notes == set(NOTING)
 
 
 def test_unreadable_images_are_no_matter_of_an_option_that_is_not_there(tmp_path):
@@ -139,8 +141,8 @@ def test_unreadable_images_are_no_matter_of_an_option_that_is_not_there(tmp_path
     assert "1 unreadable of 24 images" in again.stderr
     assert "go on without them (--skip-unreadable):" in again.stderr
     assert "skip_unreadable" not in again.stderr
-    against = ["check", out, "--against", tmp_path / "photos", "--max-error-rate", 0.5]
-    for words in (against, ["export", out, "--to", "folder", "--out", tmp_path / "clean"]):
+    check_command = ["check", out, "--against", tmp_path / "photos", "--max-error-rate", 0.5]
+    for words in (check_command, ["export", out, "--to", "folder", "--out", tmp_path / "clean"]):
         result = invoke(*words)
         assert result.exit_code == 2
         assert "unreadable" in result.stderr
@@ -189,8 +191,8 @@ def test_python_names_become_options_and_english_words_stay():
         "min_precision": "--min-precision",
     }
     error = InputError("precision", "is 7, and pred_probs has 3 classes", "Pass `classes`, not 7")
-    described = describe_error(error, flags)
-    assert described["message"] == (
+    description = describe_error(error, flags)
+    assert description["message"] == (
         "--min-precision is 7, and --pred-probs has 3 classes. Pass --classes, not 7."
     )
     other = InputError("file 'a/pred_probs.npy'", "has no classes=", "Name it classes='a,b'")

@@ -17,14 +17,14 @@ from made_tables import make_penguins
 from uqled import InputError
 from uqled.storage.run import Run
 
-WRONG = [3, 50, 90]
+WRONG_ROWS = [3, 50, 90]
 
 
 @pytest.fixture(scope="module")
 def frame():
     """Penguins with their own index, three wrong labels, one missing."""
     frame = make_penguins()
-    frame.loc[WRONG, "species"] = ["Gentoo", "Adelie", "Chinstrap"]
+    frame.loc[WRONG_ROWS, "species"] = ["Gentoo", "Adelie", "Chinstrap"]
     frame.loc[7, "species"] = None
     return frame.set_axis([f"bird {i}" for i in range(120)])
 
@@ -68,24 +68,26 @@ def test_errors_go_back_into_the_frame(frame, errors):
 )
 @pytest.mark.parametrize("is_loaded_first", [False, True])
 def test_the_rows_of_the_table_are_named_by_the_frames_own_index(frame, index, is_loaded_first):
-    own = frame.set_axis(index)
-    data = uqled.load(own, label="species") if is_loaded_first else own
+    indexed_frame = frame.set_axis(index)
+    data = uqled.load(indexed_frame, label="species") if is_loaded_first else indexed_frame
     label = None if is_loaded_first else "species"
     model = ExtraTreesClassifier(5, random_state=0)
     errors = uqled.find(data, label=label, model=model, method="cl-pbnr", progress=False)
-    named = np.delete(np.arange(120), 7)  # this row has no label
-    pd.testing.assert_index_equal(errors.to_frame().index, own.index[named], exact=True)
+    kept_rows = np.delete(np.arange(120), 7)  # this row has no label
+    pd.testing.assert_index_equal(
+        errors.to_frame().index, indexed_frame.index[kept_rows], exact=True
+    )
 
 
 def test_rows_of_other_data_are_named_by_ids_or_numbered(frame):
-    own = frame.reset_index(drop=True)
-    table = find_by_forest(pl.from_pandas(own)).to_frame()
+    numbered_frame = frame.reset_index(drop=True)
+    table = find_by_forest(pl.from_pandas(numbered_frame)).to_frame()
     assert table.index.tolist() == [row for row in range(120) if row != 7]
     assert table.index.dtype == np.int64
-    plain = own.drop(index=7)
-    numbers = plain[["bill_length_mm", "flipper_length_mm"]].fillna(0).to_numpy()
-    ids = [f"b{n}" for n in plain.index]
-    data = uqled.Dataset.from_arrays(numbers, plain["species"], ids=ids)
+    shorter_frame = numbered_frame.drop(index=7)
+    numbers = shorter_frame[["bill_length_mm", "flipper_length_mm"]].fillna(0).to_numpy()
+    ids = [f"b{n}" for n in shorter_frame.index]
+    data = uqled.Dataset.from_arrays(numbers, shorter_frame["species"], ids=ids)
     errors = uqled.find(data, model="logistic", method="cl-pbnr", progress=False)
     assert errors.to_frame().index.tolist() == ids
     assert errors.to_frame().index.name == "id"
@@ -102,23 +104,25 @@ def test_awkward_frames_go_there_and_back(frame):
     is_adelie = (frame["species"] == "Adelie").astype("boolean").where(frame["species"].notna())
     errors = find_by_forest(frame.assign(species=is_adelie))
     assert errors.labels.names == ("False", "True")
-    fixed = errors.corrected(frame.assign(species=is_adelie))["species"]
-    assert fixed.dtype == "boolean"
+    corrected_column = errors.corrected(frame.assign(species=is_adelie))["species"]
+    assert corrected_column.dtype == "boolean"
     assert errors.n_flagged > 0
-    assert set(fixed.index[(fixed != is_adelie).fillna(False)]) == set(errors.data.ids[errors.mask])
-    assert fixed["bird 7"] is pd.NA
-    alike = frame.set_axis([3, "3", *range(4, 122)])
-    errors = find_by_forest(alike)
-    flagged = errors.apply_to(alike)["is_label_issue"].to_numpy(bool)
+    assert set(corrected_column.index[(corrected_column != is_adelie).fillna(False)]) == set(
+        errors.data.ids[errors.mask]
+    )
+    assert corrected_column["bird 7"] is pd.NA
+    ambiguous_frame = frame.set_axis([3, "3", *range(4, 122)])
+    errors = find_by_forest(ambiguous_frame)
+    flagged = errors.apply_to(ambiguous_frame)["is_label_issue"].to_numpy(bool)
     rows = np.delete(np.arange(120), 7)
     assert np.flatnonzero(flagged).tolist() == rows[errors.mask].tolist()
 
 
 def test_corrected_frames(frame, errors):
-    fixed = errors.corrected(frame)
-    assert fixed.loc["bird 3", "species"] == "Adelie"
-    changed = fixed["species"].fillna("") != frame["species"].fillna("")
-    assert set(frame.index[changed]) == set(errors.data.ids[errors.mask])
+    corrected_frame = errors.corrected(frame)
+    assert corrected_frame.loc["bird 3", "species"] == "Adelie"
+    is_changed = corrected_frame["species"].fillna("") != frame["species"].fillna("")
+    assert set(frame.index[is_changed]) == set(errors.data.ids[errors.mask])
     with pytest.raises(InputError, match="label is 'kind', but the frame has the columns"):
         errors.corrected(frame, label="kind")
     with pytest.raises(InputError, match="frame has no row 'bird 0'"):
@@ -131,33 +135,33 @@ def test_corrected_frames(frame, errors):
     assert errors.corrected(shuffled_data).loc["bird 3", "species"] == "Adelie"
 
 
-def find_by_forest(own, **options):
+def find_by_forest(converted_frame, **options):
     model = ExtraTreesClassifier(50, random_state=0)
     return uqled.find(
-        own, label="species", model=model, method="cl-pbnr", progress=False, **options
+        converted_frame, label="species", model=model, method="cl-pbnr", progress=False, **options
     )
 
 
-def list_entries(own, name):
+def list_entries(converted_frame, name):
     """The column of a frame of any kind."""
-    if isinstance(own, datasets.Dataset):
-        return list(own.with_format(None)[name])
+    if isinstance(converted_frame, datasets.Dataset):
+        return list(converted_frame.with_format(None)[name])
     return (
-        own[name].to_pylist()
-        if hasattr(own, "schema") and hasattr(own, "to_pylist")
-        else own[name].to_list()
+        converted_frame[name].to_pylist()
+        if hasattr(converted_frame, "schema") and hasattr(converted_frame, "to_pylist")
+        else converted_frame[name].to_list()
     )
 
 
 @pytest.mark.parametrize("convert", [pl.from_pandas, pa.Table.from_pandas], ids=["polars", "arrow"])
 def test_other_frames_stay_what_they_are(frame, convert, tmp_path):
-    own = convert(frame.reset_index(drop=True))
-    errors = find_by_forest(own, out=tmp_path / "run")
-    assert type(errors.apply_to(own)) is type(own)
-    fixed = errors.corrected(own)
-    assert type(fixed) is type(own)
-    assert list_entries(fixed, "species")[3] == "Adelie"
-    assert list_entries(fixed, "species")[7] is None
+    converted_frame = convert(frame.reset_index(drop=True))
+    errors = find_by_forest(converted_frame, out=tmp_path / "run")
+    assert type(errors.apply_to(converted_frame)) is type(converted_frame)
+    corrected_frame = errors.corrected(converted_frame)
+    assert type(corrected_frame) is type(converted_frame)
+    assert list_entries(corrected_frame, "species")[3] == "Adelie"
+    assert list_entries(corrected_frame, "species")[7] is None
     assert len(Run.open(tmp_path / "run").predictions()) == 119
     assert (tmp_path / "run" / "issues.parquet").exists()
 
@@ -192,42 +196,50 @@ def encode_arrow(frame, index_type):
     ],
 )
 def test_columns_keep_their_types(frame, convert):
-    own = convert(frame.reset_index(drop=True))
-    errors = find_by_forest(own)
-    added, fixed = errors.apply_to(own), errors.corrected(own, unreviewed="relabel")
-    assert type(added) is type(fixed) is type(own)
+    converted_frame = convert(frame.reset_index(drop=True))
+    errors = find_by_forest(converted_frame)
+    annotated_frame, corrected_frame = (
+        errors.apply_to(converted_frame),
+        errors.corrected(converted_frame, unreviewed="relabel"),
+    )
+    assert type(annotated_frame) is type(corrected_frame) is type(converted_frame)
     for kinds in ("schema", "dtypes", "features"):
-        if hasattr(own, kinds):
-            assert str(getattr(fixed, kinds)) == str(getattr(own, kinds))
-    flags = [bool(flag) for flag in list_entries(added, "is_label_issue")]
+        if hasattr(converted_frame, kinds):
+            assert str(getattr(corrected_frame, kinds)) == str(getattr(converted_frame, kinds))
+    flags = [bool(flag) for flag in list_entries(annotated_frame, "is_label_issue")]
     assert flags.count(True) == errors.n_flagged > 0
-    before, after = list_entries(own, "species"), list_entries(fixed, "species")
-    suggested = list_entries(added, "suggested_label")
-    for old, new, flag, better in zip(before, after, flags, suggested, strict=True):
-        assert (pd.isna(new) and pd.isna(old)) or new == (better if flag else old)
-    assert len(errors.corrected(own, unreviewed="drop")) == 120 - errors.n_flagged
-    assert type(errors.apply_to(added)) is type(own)  # once more: the columns are replaced
+    before, after = (
+        list_entries(converted_frame, "species"),
+        list_entries(corrected_frame, "species"),
+    )
+    suggested = list_entries(annotated_frame, "suggested_label")
+    for old, new, flag, suggestion in zip(before, after, flags, suggested, strict=True):
+        assert (pd.isna(new) and pd.isna(old)) or new == (suggestion if flag else old)
+    assert len(errors.corrected(converted_frame, unreviewed="drop")) == 120 - errors.n_flagged
+    assert type(errors.apply_to(annotated_frame)) is type(
+        converted_frame
+    )  # once more: the columns are replaced
 
 
 def test_a_column_may_be_of_another_type_than_what_pandas_left_in_the_table(frame):
-    own = pa.Table.from_pandas(frame.reset_index(drop=True))
-    at = own.column_names.index("species")
-    own = own.set_column(at, "species", pa.compute.equal(own["species"], "Adelie"))
-    errors = find_by_forest(own)
+    table = pa.Table.from_pandas(frame.reset_index(drop=True))
+    at = table.column_names.index("species")
+    table = table.set_column(at, "species", pa.compute.equal(table["species"], "Adelie"))
+    errors = find_by_forest(table)
     assert errors.labels.values.tolist() == [False, True]
-    before, after = list_entries(own, "species"), list_entries(errors.corrected(own), "species")
+    before, after = list_entries(table, "species"), list_entries(errors.corrected(table), "species")
     assert sum(map(lambda old, new: old is not new, before, after)) == errors.n_flagged > 0
-    assert {*list_entries(errors.apply_to(own), "suggested_label")} == {False, True}
+    assert {*list_entries(errors.apply_to(table), "suggested_label")} == {False, True}
 
 
 def test_views_of_strings_are_corrected(frame):
     """Arrow cannot filter them yet."""
-    own = pa.Table.from_pandas(frame.reset_index(drop=True))
-    at = own.column_names.index("species")
-    own = own.set_column(at, "species", own["species"].cast(pa.string_view()))
-    errors = find_by_forest(own)
-    assert list_entries(errors.corrected(own), "species")[3] == "Adelie"
-    assert errors.corrected(own).schema.field("species").type == pa.string_view()
+    table = pa.Table.from_pandas(frame.reset_index(drop=True))
+    at = table.column_names.index("species")
+    table = table.set_column(at, "species", table["species"].cast(pa.string_view()))
+    errors = find_by_forest(table)
+    assert list_entries(errors.corrected(table), "species")[3] == "Adelie"
+    assert errors.corrected(table).schema.field("species").type == pa.string_view()
 
 
 def test_labels_that_were_passed_separately_are_not_in_the_frame(frame, errors):
@@ -236,12 +248,14 @@ def test_labels_that_were_passed_separately_are_not_in_the_frame(frame, errors):
 
 
 def test_columns_without_names_are_found_by_their_number(frame):
-    own = frame.set_axis(range(frame.shape[1]), axis=1)
+    unnamed_frame = frame.set_axis(range(frame.shape[1]), axis=1)
     at = frame.columns.get_loc("species")
     model = ExtraTreesClassifier(50, random_state=0)
-    errors = uqled.find(own, label=at, model=model, method="cl-pbnr", progress=False)
-    assert errors.corrected(own).loc["bird 3", at] == "Adelie"
-    assert errors.corrected(own, label=at).columns.tolist() == own.columns.tolist()
+    errors = uqled.find(unnamed_frame, label=at, model=model, method="cl-pbnr", progress=False)
+    assert errors.corrected(unnamed_frame).loc["bird 3", at] == "Adelie"
+    assert (
+        errors.corrected(unnamed_frame, label=at).columns.tolist() == unnamed_frame.columns.tolist()
+    )
 
 
 def test_findings_and_refusals(frame, errors):
@@ -265,9 +279,9 @@ def test_misspelt_arguments_are_no_options_of_training(frame, options, message):
 
 
 def test_a_column_of_ids_is_no_label(frame):
-    numbered = frame.assign(number=[f"n{i}" for i in range(len(frame))])
+    numbered_frame = frame.assign(number=[f"n{i}" for i in range(len(frame))])
     with pytest.raises(uqled.InputError, match="this one looks like ids"):
-        uqled.find(numbered, label="number", progress=False)
+        uqled.find(numbered_frame, label="number", progress=False)
 
 
 def test_a_missing_label_is_said_to_be_missing(frame):
@@ -284,12 +298,14 @@ def test_the_summary_names_samples_as_the_frame_does(errors):
 
 def test_the_summary_says_what_was_used_and_which_model_predicted(frame):
     more = frame.assign(nr=np.arange(len(frame)))
-    plain = uqled.find(more, label="species", model="logistic", progress=False)
-    lines = plain.summary().splitlines()
+    errors_of_logistic = uqled.find(more, label="species", model="logistic", progress=False)
+    lines = errors_of_logistic.summary().splitlines()
     assert "label: species" in lines
     assert any(line.startswith("used: ") and "bill_length_mm" in line for line in lines)
     assert "left out: nr (a serial number or time in file order)" in lines
     assert any(
-        line.startswith(f"model logistic: predicts {plain.model.accuracy:.1%} as labelled")
+        line.startswith(
+            f"model logistic: predicts {errors_of_logistic.model.accuracy:.1%} as labelled"
+        )
         for line in lines
     )

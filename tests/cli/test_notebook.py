@@ -33,9 +33,9 @@ def errors():
     labels = rng.integers(0, 3, 300)
     probs = rng.dirichlet(np.ones(3), 300)
     probs[np.arange(300), labels] += 6
-    wrong = np.arange(20)
-    probs[wrong] = 0.1
-    probs[wrong, (labels[:20] + 1) % 3] = 6
+    wrong_rows = np.arange(20)
+    probs[wrong_rows] = 0.1
+    probs[wrong_rows, (labels[:20] + 1) % 3] = 6
     return uqled.find_label_errors(labels, probs / probs.sum(axis=1, keepdims=True))
 
 
@@ -130,10 +130,10 @@ class Comm:
     """Takes the place of the channel between the kernel and the browser."""
 
     comm_id = "1"
-    sent: ClassVar[list] = []
+    messages: ClassVar[list] = []
 
     def __init__(self, *_, **__):
-        type(self).sent = []
+        type(self).messages = []
 
     def on_msg(self, callback):
         self.callback = callback
@@ -142,7 +142,7 @@ class Comm:
         pass
 
     def send(self, data=None, **_):
-        self.sent.append(data)
+        self.messages.append(data)
 
     def close(self, *_, **__):
         pass
@@ -160,7 +160,7 @@ def ask(result, monkeypatch):
     def send(**message):
         data = {"method": "custom", "content": message}
         widget.comm.callback({"content": {"data": data}, "buffers": []})
-        return widget.comm.sent[-1]["content"]
+        return widget.comm.messages[-1]["content"]
 
     send.widget = widget
     return send
@@ -243,13 +243,13 @@ def test_decisions_reach_the_frame(ask, result, tmp_path):
         *[True] * (len(ranked_samples) - 1),
     ]
     assert table.loc[chosen_sample, "suggested_label"] == frame.loc[chosen_sample, "label"]
-    fixed = result.corrected(frame)
-    assert fixed.index.tolist() == [row for row in range(120) if row != dropped_sample]
+    corrected_frame = result.corrected(frame)
+    assert corrected_frame.index.tolist() == [row for row in range(120) if row != dropped_sample]
     assert (
-        fixed.loc[[kept_sample, chosen_sample], "label"].tolist()
+        corrected_frame.loc[[kept_sample, chosen_sample], "label"].tolist()
         == frame.loc[[kept_sample, chosen_sample], "label"].tolist()
     )
-    assert fixed.loc[others, "label"].tolist() == suggested[others].tolist()
+    assert corrected_frame.loc[others, "label"].tolist() == suggested[others].tolist()
     careful = result.corrected(frame, unreviewed="keep")
     assert careful["label"].tolist() == frame["label"].drop(dropped_sample).tolist()
     assert len(result.corrected(frame, unreviewed="drop")) == 120 - len(ranked_samples) + 2
@@ -259,12 +259,12 @@ def test_decisions_reach_the_frame(ask, result, tmp_path):
         ask(kind="undo")
     assert "decision" not in result.apply_to(frame)
     # A file of one's own counts for the result that it was given to.
-    own = replace(result, run=None)
-    own.review(tmp_path / "own.sqlite", reviewer="ann")
+    result_without_run = replace(result, run=None)
+    result_without_run.review(tmp_path / "own.sqlite", reviewer="ann")
     with Decisions(tmp_path / "own.sqlite") as decisions:
         decisions.decide([(dropped_sample, "drop", None)], reviewer="ann")
-    assert len(own.corrected(frame)) == 119
-    assert len(own.corrected(pl.from_pandas(frame))) == 119
+    assert len(result_without_run.corrected(frame)) == 119
+    assert len(result_without_run.corrected(pl.from_pandas(frame))) == 119
     assert len(result.corrected(frame)) == 120
 
 

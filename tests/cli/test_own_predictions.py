@@ -42,8 +42,10 @@ def test_a_run_of_ones_own_predictions(news):
     assert run.labels.names == ("money", "sport", "world")
     assert reopen_samples(run).inputs[0] == "\n".join(frame.loc[0, ["title", "description"]])
     assert set(np.flatnonzero(uqled.find_label_errors(run).mask)) == {4, 9, 30}
-    alone = uqled.make_run(frame["label"], probs, out="alone", ids=[f"n{i}" for i in range(120)])
-    assert (alone.source, alone.ids[2]) == (None, "n2")
+    run_without_frame = uqled.make_run(
+        frame["label"], probs, out="alone", ids=[f"n{i}" for i in range(120)]
+    )
+    assert (run_without_frame.source, run_without_frame.ids[2]) == (None, "n2")
     assert uqled.make_run(None, probs, out="third", data=frame).labels.names == run.labels.names
     stack = np.stack([probs, probs])
     assert uqled.make_run(frame["label"], probs, stack, out="f").passes.shape == (2, 120, 3)
@@ -75,8 +77,8 @@ def test_from_the_command_line_to_the_export(news):
     assert Run.open("run").predictions().source["label"] == "label"
     invoke("report", "run")
     invoke("export", "run", "--to", "csv", "--out", "clean.csv", "--unreviewed", "relabel")
-    cleaned = pd.read_csv("clean.csv")
-    assert (cleaned["label"] != frame["label"]).sum() == 3
+    cleaned_table = pd.read_csv("clean.csv")
+    assert (cleaned_table["label"] != frame["label"]).sum() == 3
     result = CliRunner().invoke(app, ["detect", "--data", "news.csv", "--pred-probs", "probs.npy"])
     assert (result.exit_code, "--out is missing, but --data needs it" in result.output) == (2, True)
 
@@ -122,10 +124,12 @@ def test_every_command_works_on_such_a_run(news, with_data):
     assert len(audit["samples"]) == 10
     assert invoke("check", "run", "--max-error-rate", "0.5")["outcome"] == "pass"
     invoke("export", "run", "--to", "csv", "--out", "clean.csv")
-    cleaned = pd.read_csv("clean.csv")
-    assert cleaned.columns.tolist() == (frame.columns.tolist() if with_data else ["id", "label"])
-    changed = np.flatnonzero((cleaned["label"] != frame["label"]).to_numpy())
-    assert changed.tolist() == [first["index"]]  # the one that was decided
+    cleaned_table = pd.read_csv("clean.csv")
+    assert cleaned_table.columns.tolist() == (
+        frame.columns.tolist() if with_data else ["id", "label"]
+    )
+    changed_rows = np.flatnonzero((cleaned_table["label"] != frame["label"]).to_numpy())
+    assert changed_rows.tolist() == [first["index"]]  # the one that was decided
     invoke("detect", "run", "--budget", "2")
 
 

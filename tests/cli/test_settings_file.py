@@ -33,7 +33,7 @@ def table(tmp_path_factory):
 
 
 @pytest.mark.parametrize(
-    ("command", "option", "typed", "names"),
+    ("command", "option", "prefix", "names"),
     [
         ("find", "model", "lo", ["logistic"]),
         ("find", "method", "cl-mcd-e", ["cl-mcd-e", "cl-mcd-ens"]),
@@ -42,11 +42,11 @@ def table(tmp_path_factory):
         ("find", "engine", "", ["local", "ray"]),
     ],
 )
-def test_the_shell_completes_the_names_of_a_registry(command, option, typed, names):
-    [found] = [one for one in list_commands()[command].params if one.name == option]
+def test_the_shell_completes_the_names_of_a_registry(command, option, prefix, names):
+    [parameter] = [one for one in list_commands()[command].params if one.name == option]
     context = typer.Context(list_commands()[command])
-    completed = [item.value for item in found.shell_complete(context, typed)]
-    assert sorted(completed) == sorted(names)
+    completions = [item.value for item in parameter.shell_complete(context, prefix)]
+    assert sorted(completions) == sorted(names)
 
 
 def test_settings_that_one_repeats(table, tmp_path, monkeypatch):
@@ -92,6 +92,7 @@ def test_an_error_names_the_file_that_sets_the_option(table, tmp_path, monkeypat
     assert result.exit_code == 2
     assert message in json.loads(result.stdout)["error"]["message"]
     assert "uqled.toml" in result.stderr
-    typed = invoke("predict", table, "--label", "specie", "--model", "fores", "--device", "cup",
-                   "--folds", 0)  # fmt: skip
-    assert "uqled.toml" not in typed.stderr
+    typed_command = invoke(
+        "predict", table, "--label", "specie", "--model", "fores", "--device", "cup", "--folds", 0
+    )
+    assert "uqled.toml" not in typed_command.stderr

@@ -18,8 +18,13 @@ from uqled.cli import app
 from uqled.errors import FileError, InputError
 from uqled.terminal import escape_controls, escape_message
 
-CLEAR, TITLE, REVERSE, FORGED = "\x1b[2J", "\x1b]0;owned\x07", "\u202egnp.", "x\nerror: all is lost"
-HOSTILE = [f"cat{CLEAR}", f"dog{TITLE}", f"ship{REVERSE}", FORGED]
+CLEAR_SCREEN, TITLE, REVERSE, FORGED_ERROR = (
+    "\x1b[2J",
+    "\x1b]0;owned\x07",
+    "\u202egnp.",
+    "x\nerror: all is lost",
+)
+HOSTILE = [f"cat{CLEAR_SCREEN}", f"dog{TITLE}", f"ship{REVERSE}", FORGED_ERROR]
 STEERING = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
 )
@@ -49,9 +54,9 @@ def test_how_characters_are_written():
 
 
 def test_errors_are_escaped_when_they_are_made():
-    error = InputError("split", f"is {CLEAR}", "Choose one of\n  a")
+    error = InputError("split", f"is {CLEAR_SCREEN}", "Choose one of\n  a")
     assert str(error) == "split is \\x1b[2J. Choose one of\n  a"
-    assert error.problem == f"is {CLEAR}"
+    assert error.problem == f"is {CLEAR_SCREEN}"
 
 
 @pytest.fixture
@@ -60,7 +65,7 @@ def hostile_run(tmp_path):
         "text": [f"text {i}" for i in range(16)],
         "label": [name for name in HOSTILE for _ in "abcd"],
     }
-    frame = pd.DataFrame(rows | {"id": [f"{i}{CLEAR}\r{FORGED}" for i in range(16)]})
+    frame = pd.DataFrame(rows | {"id": [f"{i}{CLEAR_SCREEN}\r{FORGED_ERROR}" for i in range(16)]})
     frame.to_csv(tmp_path / "data.csv", index=False)
     data = uqled.load(tmp_path / "data.csv", inputs="text")
     return make_run(tmp_path / "run", data, {0: 1, 5: 2, 9: 3, 13: 0})
@@ -86,7 +91,7 @@ def test_commands_print_nothing_that_steers(tmp_path, hostile_run):
 
 def test_errors_of_commands_print_nothing_that_steers(tmp_path):
     path = tmp_path / "data.csv"
-    path.write_text(f"a{CLEAR},b{TITLE}\n1,2\n3,4\n")
+    path.write_text(f"a{CLEAR_SCREEN},b{TITLE}\n1,2\n3,4\n")
     result = command("predict", path, "--out", tmp_path / "run")
     assert result.exit_code == 2
     assert "has the columns a\\x1b[2J, b\\x1b]0;owned\\x07" in result.output
@@ -95,7 +100,7 @@ def test_errors_of_commands_print_nothing_that_steers(tmp_path):
 
 def test_files_that_are_left_out_print_nothing_that_steers(tmp_path):
     place = image_folder(tmp_path / "data", ["cat", "dog"], n=4)
-    (place / "cat" / f"a{CLEAR}{REVERSE}.png").write_text("no image")
+    (place / "cat" / f"a{CLEAR_SCREEN}{REVERSE}.png").write_text("no image")
     (place / "cat" / "b\nerror: all is lost.png").write_text("no image")
     result = command("predict", place, "--out", tmp_path / "run")
     assert result.exit_code == 2
@@ -127,6 +132,6 @@ def test_summary_names_classes_and_samples_in_one_line():
     errors = uqled.find_label_errors(data.labels, probs, method="cl-pbnr")
     from uqled.answer import describe_answer
 
-    text = describe_answer(errors.answer, ids=[FORGED] * 8)
+    text = describe_answer(errors.answer, ids=[FORGED_ERROR] * 8)
     assert not STEERING.search(text)
     assert not any(line.startswith("error") for line in text.splitlines())

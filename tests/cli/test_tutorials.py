@@ -8,13 +8,15 @@ import pytest
 
 from tutorial_pages import TUTORIALS, list_tutorials, run_page
 
-FAST = "dataframe.md"
+FAST_TUTORIAL = "dataframe.md"
 
 
 @pytest.mark.parametrize(
     "path",
     [
-        pytest.param(path, marks=[] if path.name == FAST else [pytest.mark.slow], id=path.stem)
+        pytest.param(
+            path, marks=[] if path.name == FAST_TUTORIAL else [pytest.mark.slow], id=path.stem
+        )
         for path in list_tutorials()
     ],
 )

@@ -76,8 +76,8 @@ def assert_only_ties_differ(ours, their, labels, probs, pairs):
             j = pairs.true[q]
             margins = np.sort((probs[:, j] - probs[:, i])[labels == i])[::-1]
             cut = margins[pairs.counts[q] - 1]
-            tied = np.count_nonzero(margins == cut) > 1
-            cuts.append(tied and probs[z, j] - probs[z, i] == cut)
+            is_tied = np.count_nonzero(margins == cut) > 1
+            cuts.append(is_tied and probs[z, j] - probs[z, i] == cut)
         assert any(cuts), f"sample {z} differs without a tie"
 
 
@@ -109,7 +109,7 @@ def test_masks_are_cleanlabs_on_plausible_data(seed, dtype):
 @pytest.mark.usefixtures("every_kernel")
 @pytest.mark.parametrize("method", FILTERS)
 def test_every_method_of_the_family_is_cleanlabs(method):
-    agreed = 0
+    n_equal = 0
     for seed in range(8):
         data = make_predictions(seed, N=2_000, K=6)
         if (
@@ -117,11 +117,11 @@ def test_every_method_of_the_family_is_cleanlabs(method):
             != compute_confident_joint(data.labels, data.softmax)
         ).any():
             continue  # equal remainders, rounded up at other classes
-        agreed += 1
+        n_equal += 1
         errors = uqled.find_label_errors(data.labels, data.softmax, method=method)
         expected = theirs(data.labels, data.softmax, filter_by=FILTERS[method])
         np.testing.assert_array_equal(errors.mask, expected)
-    assert agreed >= 4
+    assert n_equal >= 4
 
 
 @given(

@@ -107,8 +107,8 @@ def test_fifty_thousand_classes_take_no_matrix_of_them():
     finally:
         tracemalloc.stop()
     assert peak < 400e6
-    few, of = np.unique(np.concatenate([labels, true]), return_inverse=True)
-    small = np.full((N, len(few)), 1e-7, np.float32)
+    classes, of = np.unique(np.concatenate([labels, true]), return_inverse=True)
+    small = np.full((N, len(classes)), 1e-7, np.float32)
     small[np.arange(N), of[N:]] += 0.9
     small[np.arange(N), of[:N]] += 0.05
     np.testing.assert_array_equal(issues, ours(of[:N], small))
@@ -149,16 +149,18 @@ def test_layouts_change_nothing(ranked_by):
     probs = DATA.softmax
     expected = theirs(DATA.labels, probs, return_indices_ranked_by=ranked_by)
     wide = np.repeat(np.repeat(probs, 2, axis=0), 3, axis=1)
-    frozen = probs.copy()
-    frozen.setflags(write=False)
+    frozen_probs = probs.copy()
+    frozen_probs.setflags(write=False)
     backwards = np.ascontiguousarray(probs[::-1, ::-1])[::-1, ::-1]
-    unaligned = np.zeros(probs.nbytes + 1, np.uint8)[1:].view(probs.dtype).reshape(probs.shape)
-    unaligned[:] = probs
+    unaligned_probs = (
+        np.zeros(probs.nbytes + 1, np.uint8)[1:].view(probs.dtype).reshape(probs.shape)
+    )
+    unaligned_probs[:] = probs
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # matrices are out of date
         matrix = np.matrix(probs)
     for array in (
-        wide[::2, ::3], frozen, backwards, unaligned, matrix, np.asfortranarray(probs),
+        wide[::2, ::3], frozen_probs, backwards, unaligned_probs, matrix, np.asfortranarray(probs),
         np.ma.masked_array(probs),
     ):  # fmt: skip
         issues = find_label_issues(DATA.labels, array, return_indices_ranked_by=ranked_by)

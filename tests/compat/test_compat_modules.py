@@ -37,8 +37,8 @@ def data(request):
 def blobs():
     X, y = make_blobs(240, centers=4, cluster_std=2.5, random_state=0)
     rng = np.random.default_rng(0)
-    wrong = rng.permutation(240)[:40]
-    y[wrong] = (y[wrong] + rng.integers(1, 4, 40)) % 4
+    wrong_rows = rng.permutation(240)[:40]
+    y[wrong_rows] = (y[wrong_rows] + rng.integers(1, 4, 40)) % 4
     return X, y
 
 
@@ -139,9 +139,9 @@ def test_health_summary(data, asymmetric, names, capsys):
     for name in ("classes_by_label_quality", "overlapping_classes"):
         same_frames(summary[name], expected[name])
     joint = count.compute_confident_joint(data.labels, data.softmax)
-    alone = {"confident_joint": joint, "verbose": False}
-    assert dataset.overall_label_health_score(**alone) == pytest.approx(
-        cleanlab.dataset.overall_label_health_score(**alone)
+    detail = {"confident_joint": joint, "verbose": False}
+    assert dataset.overall_label_health_score(**detail) == pytest.approx(
+        cleanlab.dataset.overall_label_health_score(**detail)
     )
 
 
@@ -188,18 +188,18 @@ def test_small_classes_keep_their_samples(seed):
     """cleanlab's `CleanLearning` and `Datalab` leave a class ten samples, its filter only one."""
     pytest.importorskip("datasets")
     data = make_predictions(seed, N=40, K=3, noise=0.3, dtype=np.float64)
-    given = {"labels": data.labels, "pred_probs": data.softmax}
+    inputs = {"labels": data.labels, "pred_probs": data.softmax}
     for options in ({}, {"min_examples_per_class": 4}, {"filter_by": "confident_learning"}):
         theirs = cleanlab.classification.CleanLearning(find_label_issues_kwargs=options)
         ours = classification.CleanLearning(find_label_issues_kwargs=options)
-        frames = ours.find_label_issues(**given), theirs.find_label_issues(**given)
+        frames = ours.find_label_issues(**inputs), theirs.find_label_issues(**inputs)
         pd.testing.assert_frame_equal(*frames)
     theirs = cleanlab.Datalab({"y": data.labels}, label_name="y", verbosity=0)
     theirs.find_issues(pred_probs=data.softmax, issue_types={"label": {}})
     ours = Datalab({"y": data.labels}, label_name="y")
     ours.find_issues(pred_probs=data.softmax)
     same_frames(ours.get_issues(), theirs.get_issues())
-    assert filter.find_label_issues(**given).sum() > ours.get_issues()["is_label_issue"].sum()
+    assert filter.find_label_issues(**inputs).sum() > ours.get_issues()["is_label_issue"].sum()
 
 
 @pytest.mark.filterwarnings("ignore:The inplace keyword")  # pandas, about cleanlab
@@ -209,13 +209,13 @@ def test_datalab(blobs, by, capsys):
     X, y = blobs
     names = np.array(["owl", "cat", "dog", "ant"])[y]
     _, codes = np.unique(names, return_inverse=True)
-    given = {"features": X}
+    options = {"features": X}
     if by == "pred_probs":
-        given = {"pred_probs": LogisticRegression().fit(X, codes).predict_proba(X)}
+        options = {"pred_probs": LogisticRegression().fit(X, codes).predict_proba(X)}
     theirs = cleanlab.Datalab({"x": X, "y": names}, label_name="y", verbosity=0)
-    theirs.find_issues(**given, issue_types={"label": {}})
+    theirs.find_issues(**options, issue_types={"label": {}})
     ours = Datalab({"x": X, "y": names}, label_name="y")
-    ours.find_issues(**given)
+    ours.find_issues(**options)
     same_frames(ours.get_issues("label"), theirs.get_issues("label"))
     same_frames(ours.get_issues(), theirs.get_issues())
     same_frames(
@@ -265,9 +265,9 @@ def test_what_is_not_here_is_said(module):
     }
     assert len(functions) >= 3
     page = Path(__file__).parents[2] / "docs" / "from-cleanlab.md"
-    here, _, not_here = page.read_text().partition("## What is not here")
+    covered_part, _, not_here = page.read_text().partition("## What is not here")
     for name in functions:
-        text = here if hasattr(ours, name) else not_here
+        text = covered_part if hasattr(ours, name) else not_here
         assert re.search(rf"\b{name}\b", text), name
         if hasattr(ours, name):
             reference = inspect.signature(getattr(ours, name)).parameters
@@ -282,14 +282,14 @@ def test_predictions_that_cleanlab_makes_itself(blobs):
         expected = cleanlab.count.estimate_cv_predicted_probabilities(X, y, **options)
         np.testing.assert_allclose(probs, expected, atol=1e-12)
         for calibrate in (True, False):
-            got = count.estimate_confident_joint_and_cv_pred_proba(
+            results = count.estimate_confident_joint_and_cv_pred_proba(
                 X, y, calibrate=calibrate, **options
             )
             reference = cleanlab.count.estimate_confident_joint_and_cv_pred_proba(
                 X, y, calibrate=calibrate, **options
             )
-            np.testing.assert_array_equal(got[0], reference[0])
-            np.testing.assert_allclose(got[1], reference[1], atol=1e-12)
+            np.testing.assert_array_equal(results[0], reference[0])
+            np.testing.assert_allclose(results[1], reference[1], atol=1e-12)
 
 
 def test_the_baselines_of_cleanlab(data):

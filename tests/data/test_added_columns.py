@@ -17,9 +17,9 @@ from uqled.data.tables.column_roles import infer_table_column
 from uqled.data.tables.columns import describe_columns
 
 
-def spread(n, each):
+def spread(n, n_each):
     """The days of `n` rows, several of which are of one day."""
-    return pd.DatetimeIndex(np.repeat(pd.date_range("2021-03-01", periods=n), each)[:n])
+    return pd.DatetimeIndex(np.repeat(pd.date_range("2021-03-01", periods=n), n_each)[:n])
 
 
 def make_days(n):
@@ -33,7 +33,7 @@ def swap(n):
 
 
 #: Columns that say nothing of a row but which one it is, or when it was written.
-ADDED = {
+ADDED_COLUMNS = {
     "serial": lambda n: np.arange(500, 500 + n),
     "steps": lambda n: 10 * np.arange(n) + 7,
     "downwards": lambda n: np.arange(n)[::-1],
@@ -41,7 +41,7 @@ ADDED = {
     "with holes": lambda n: np.where(np.arange(n) % 17, np.arange(n), np.nan),
     "begins again": lambda n: np.arange(n) % (n // 2 + 1) + 1,
     "another order": lambda n: np.random.default_rng(0).permutation(n) + 10**6,
-    "blocks": lambda n: np.arange(n) // 3,
+    "blocks": lambda n: np.arange(n) // 2,
     "user_id": lambda n: np.random.default_rng(0).permutation(n) * 7 + 10**6,
     "padded": lambda n: [f"{x:06}" for x in range(n)],
     "thousands": lambda n: [f"{x:,}" for x in range(10_000, 10_000 + n)],
@@ -96,7 +96,7 @@ def test_they_change_no_accuracy(tmp_path, name, order):
     frame, label = TABLES[name]
     frame = frame.sort_values(label) if order == "sorted" else frame
     frame = frame.reset_index(drop=True)
-    more = pd.DataFrame({one: make(len(frame)) for one, make in ADDED.items()})
+    more = pd.DataFrame({one: make(len(frame)) for one, make in ADDED_COLUMNS.items()})
     accuracy = []
     for at, table in enumerate((frame, pd.concat([more, frame], axis=1))):
         table.to_csv(tmp_path / f"{at}.csv", index=False)
@@ -104,24 +104,24 @@ def test_they_change_no_accuracy(tmp_path, name, order):
         run = cross_validate(data, "logistic", folds=3, passes=1, uncertainty="none",
                              out=tmp_path / str(at), progress=False)  # fmt: skip
         accuracy.append(run.accuracy)
-    used = {column.name for column in data.columns if column.is_used}
-    assert used & set(ADDED) == set()
-    assert used <= set(frame.columns)
+    used_columns = {column.name for column in data.columns if column.is_used}
+    assert used_columns & set(ADDED_COLUMNS) == set()
+    assert used_columns <= set(frame.columns)
     assert abs(accuracy[0] - accuracy[1]) <= 0.01
     assert describe_columns(data.columns)[2].startswith("left out: serial (a serial number")
 
 
 @settings(max_examples=50, deadline=None)
-@given(st.sampled_from(list(ADDED)), st.integers(24, 300))
+@given(st.sampled_from(list(ADDED_COLUMNS)), st.integers(24, 300))
 def test_they_are_recognised_in_tables_of_any_length(name, n):
-    content = pd.DataFrame({name: ADDED[name](n), "x": 1}).to_csv(index=False)
+    content = pd.DataFrame({name: ADDED_COLUMNS[name](n), "x": 1}).to_csv(index=False)
     column = infer_table_column(pd.read_csv(io.StringIO(content)), name)
     assert not column.is_used, column
     assert column.reason
 
 
 #: Columns that are like those above and say something all the same.
-KEPT = {
+KEPT_FILES = {
     "hour": (lambda n: np.arange(n) % 24, "number"),
     "age": (lambda n: np.sort(np.random.default_rng(0).integers(18, 80, n)), "number"),
     "price": (lambda n: np.random.default_rng(0).permutation(3 * np.arange(n)), "number"),
@@ -134,13 +134,13 @@ KEPT = {
         lambda n: np.random.default_rng(0).permutation(spread(n, 2).strftime("%Y%m%d").astype(int)),
         "date",
     ),
-    "month": (lambda n: np.random.default_rng(0).permutation(ADDED["month"](n)), "date"),
+    "month": (lambda n: np.random.default_rng(0).permutation(ADDED_COLUMNS["month"](n)), "date"),
 }
 
 
-@pytest.mark.parametrize("name", KEPT)
+@pytest.mark.parametrize("name", KEPT_FILES)
 def test_columns_that_say_something_are_kept(name):
-    make, role = KEPT[name]
+    make, role = KEPT_FILES[name]
     content = pd.DataFrame({name: make(240), "x": 1}).to_csv(index=False)
     column = infer_table_column(pd.read_csv(io.StringIO(content)), name)
     assert (column.is_used, column.role) == (True, role)

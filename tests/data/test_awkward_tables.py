@@ -41,7 +41,7 @@ def make_questions(n=150):
 
 
 #: Name -> (table, label or None where it is recognised, roles of the other columns, to_csv).
-KNOWN = {
+KNOWN_TABLES = {
     "iris": (make_iris(), None, {"Id": "no id", "petal length (cm)": "number"}, {}),
     "wine": (make_wine(), "quality", {"alcohol": "number", "proline": "number"}, {"sep": ";"}),
     "mushrooms": (make_mushrooms(), None, {"odour": "category", "ring": "category"}, {}),
@@ -58,9 +58,9 @@ KNOWN = {
 }  # news, spam, penguins and titanic are in test_columns.py
 
 
-@pytest.mark.parametrize("name", KNOWN)
+@pytest.mark.parametrize("name", KNOWN_TABLES)
 def test_known_sets_are_read_as_what_they_are(tmp_path, name):
-    frame, label, expected, options = KNOWN[name]
+    frame, label, expected, options = KNOWN_TABLES[name]
     frame.to_csv(tmp_path / "t.csv", index=False, **options)
     data = load(tmp_path / "t.csv", label=label)
     result = roles(data)
@@ -105,9 +105,9 @@ def test_a_space_behind_each_comma(tmp_path):
 def test_numbers_as_people_write_them(texts, thousands, decimal, unit):
     form = detect_number_format(texts)
     assert (form.thousands, form.decimal, form.unit) == (thousands, decimal, unit)
-    plain = [t.replace(thousands, "") if thousands else t for t in texts]
-    plain = [t.replace(decimal, ".").replace(unit, "").replace(" ", "") for t in plain]
-    assert [form.parse(text) for text in texts] == [float(text) for text in plain]
+    plain_texts = [t.replace(thousands, "") if thousands else t for t in texts]
+    plain_texts = [t.replace(decimal, ".").replace(unit, "").replace(" ", "") for t in plain_texts]
+    assert [form.parse(text) for text in texts] == [float(text) for text in plain_texts]
 
 
 @pytest.mark.parametrize(
@@ -148,10 +148,10 @@ def test_numbers_and_dates_of_many_forms(tmp_path):
     for name in ("long", "us", "mixed"):
         assert data.inputs[f"{name} month"].tolist() == days.month.tolist()
         assert data.inputs[f"{name} weekday"].tolist() == days.day_of_week.tolist()
-    used = describe_columns(data.columns)[1]
-    assert "salary (with thousands separators)" in used
-    assert "mark ('unknown' read as missing)" in used
-    assert "us (as month, weekday)" in used
+    used_columns = describe_columns(data.columns)[1]
+    assert "salary (with thousands separators)" in used_columns
+    assert "mark ('unknown' read as missing)" in used_columns
+    assert "us (as month, weekday)" in used_columns
 
 
 @pytest.mark.parametrize("values", [[0.0, 1.0, 2.0], [True, False, True], ["0", "1", "2"]])
@@ -166,8 +166,8 @@ def test_labels_of_other_types(tmp_path, values):
 
 def test_awkward_columns(tmp_path):
     frame = make_penguins()
-    doubled = frame.set_axis(["species", "x", "size", "size", "x"], axis=1)
-    doubled.to_csv(tmp_path / "t.csv", index=False)
+    frame_with_doubles = frame.set_axis(["species", "x", "size", "size", "x"], axis=1)
+    frame_with_doubles.to_csv(tmp_path / "t.csv", index=False)
     assert load(tmp_path / "t.csv", label="species").inputs.columns.tolist() == [
         "x", "size", "size.1", "x.1",
     ]  # fmt: skip

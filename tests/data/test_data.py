@@ -22,8 +22,8 @@ def table(N=20, K=2):
 
 
 def test_importing_the_room_loads_nothing_heavy():
-    heavy = "PIL", "pandas", "pyarrow"
-    code = f"import sys, uqled.data; print([m for m in {heavy} if m in sys.modules])"
+    heavy_packages = "PIL", "pandas", "pyarrow"
+    code = f"import sys, uqled.data; print([m for m in {heavy_packages} if m in sys.modules])"
     result = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True
     )
@@ -31,7 +31,7 @@ def test_importing_the_room_loads_nothing_heavy():
 
 
 @pytest.mark.parametrize(
-    ("given", "kind", "shape"),
+    ("inputs", "kind", "shape"),
     [
         (np.zeros((2, 5, 7), np.uint8), "images", (2, 5, 7, 1)),
         (np.zeros((2, 5, 7, 3), np.uint8), "images", (2, 5, 7, 3)),
@@ -43,8 +43,8 @@ def test_importing_the_room_loads_nothing_heavy():
         (pd.DataFrame({"a": [1, 2], "b": ["x", "y"]}), "table", (2, 2)),
     ],
 )
-def test_from_arrays_knows_the_kind(given, kind, shape):
-    data = Dataset.from_arrays(given, ["x", "y"])
+def test_from_arrays_knows_the_kind(inputs, kind, shape):
+    data = Dataset.from_arrays(inputs, ["x", "y"])
     assert (data.kind, data.inputs.shape, data.labels.names) == (kind, shape, ("x", "y"))
     assert data.ids.tolist() == ["0", "1"]
 
@@ -86,7 +86,7 @@ def test_inputs_of_another_form_are_refused(kind, inputs):
 
 
 @pytest.mark.parametrize(
-    ("given", "options", "codes", "values", "names"),
+    ("column", "options", "codes", "values", "names"),
     [
         ([3, 7, 3], {}, [0, 1, 0], [3, 7], ("3", "7")),
         (["b", "a"], {}, [1, 0], ["a", "b"], ("a", "b")),
@@ -104,16 +104,16 @@ def test_inputs_of_another_form_are_refused(kind, inputs):
         (pd.Series([2.0, 1.0]), {}, [1, 0], [1, 2], ("1", "2")),
     ],
 )
-def test_labels_of(given, options, codes, values, names):
-    labels = encode_column(given, **options)
+def test_labels_of(column, options, codes, values, names):
+    labels = encode_column(column, **options)
     assert labels.codes.dtype == np.int32
     assert (labels.codes.tolist(), labels.values.tolist(), labels.names) == (codes, values, names)
 
 
-@pytest.mark.parametrize("given", [[0, -1], [0, 3]])
-def test_labels_outside_of_the_names_are_refused(given):
-    with pytest.raises(InputError, match=f"contain {given[1]} at index 1"):
-        encode_column(given, names=["x", "y", "z"])
+@pytest.mark.parametrize("labels", [[0, -1], [0, 3]])
+def test_labels_outside_of_the_names_are_refused(labels):
+    with pytest.raises(InputError, match=f"contain {labels[1]} at index 1"):
+        encode_column(labels, names=["x", "y", "z"])
 
 
 def test_a_subset_that_is_evenly_spaced_is_a_view():
@@ -148,11 +148,11 @@ def test_wrong_indices_are_refused(indices):
 def test_a_limit_keeps_the_shares():
     codes = np.repeat([0, 1, 2], [800, 150, 50]).astype(np.int32)
     np.random.default_rng(1).shuffle(codes)
-    chosen = draw_stratified(codes, 100, seed=3)
-    assert np.bincount(codes[chosen]).tolist() == [80, 15, 5]
-    assert (np.diff(chosen) > 0).all()
-    assert (chosen == draw_stratified(codes, 100, seed=3)).all()
-    assert set(chosen) != set(draw_stratified(codes, 100, seed=4))
+    chosen_samples = draw_stratified(codes, 100, seed=3)
+    assert np.bincount(codes[chosen_samples]).tolist() == [80, 15, 5]
+    assert (np.diff(chosen_samples) > 0).all()
+    assert (chosen_samples == draw_stratified(codes, 100, seed=3)).all()
+    assert set(chosen_samples) != set(draw_stratified(codes, 100, seed=4))
 
 
 def test_a_limit_keeps_every_class():
@@ -165,10 +165,10 @@ def test_a_limit_keeps_every_class():
 
 def test_every_sample_is_drawn_as_often_as_any_other():
     codes = np.repeat([0, 1], [30, 10]).astype(np.int32)
-    drawn = np.sum(
+    n_draws = np.sum(
         [np.isin(np.arange(40), draw_stratified(codes, 20, seed=s)) for s in range(400)], axis=0
     )
-    assert (np.abs(drawn - 200) < 50).all()  # five standard deviations of a fair coin
+    assert (np.abs(n_draws - 200) < 50).all()  # five standard deviations of a fair coin
 
 
 def test_the_fingerprint_is_of_the_content():
@@ -204,9 +204,9 @@ def test_other_labels_keep_the_truth():
     assert (noisy.truth == data.labels.codes).all()
     assert noisy.labels.codes[0] == 1
     assert noisy.fingerprint != data.fingerprint
-    for wrong in ([0, 1], np.full(len(data), 10), np.full(len(data), -1)):
+    for wrong_truth in ([0, 1], np.full(len(data), 10), np.full(len(data), -1)):
         with pytest.raises(InputError, match="codes"):
-            data.with_labels(wrong)
+            data.with_labels(wrong_truth)
 
 
 def test_digits_are_scikit_learns():

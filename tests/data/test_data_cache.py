@@ -86,19 +86,6 @@ def test_nothing_but_unreadable_files(tmp_path):
         load(folder, skip_unreadable=True)
 
 
-@pytest.fixture
-def no_decoding(monkeypatch):
-    """Fails whoever decodes."""
-
-    def forbid():
-        def refuse(*_, **__):
-            raise AssertionError("decoded again")
-
-        monkeypatch.setattr(image_cache, "decode_into", refuse)
-
-    return forbid
-
-
 def test_images_are_decoded_once(tmp_path, own_cache, no_decoding):
     folder = classes_of(tmp_path)
     first = load(folder)

@@ -12,7 +12,7 @@ import pytest
 from PIL import Image
 
 from format_files import RNG, cifar_folder, idx_bytes, python2_pickle, write_idx
-from made_predictions import SHARED
+from made_predictions import SHARED_DATA
 from uqled import FileError, InputError
 from uqled.data import load
 
@@ -28,9 +28,9 @@ def save_image(path, value=0, size=(8, 8), mode="RGB"):
     Image.new(mode, size, colour).save(path, quality=95)
 
 
-def class_tree(root, names=("cat", "dog"), each=3):
+def class_tree(root, names=("cat", "dog"), n_each=3):
     for c, name in enumerate(names):
-        for n in range(each):
+        for n in range(n_each):
             save_image(root / name / f"{n}.png", 10 * c + n)
     return root
 
@@ -57,8 +57,8 @@ def test_a_folder_per_class(tmp_path):
 
 
 def test_splits_of_folders(tmp_path):
-    class_tree(tmp_path / "train", each=3)
-    class_tree(tmp_path / "val", each=2)
+    class_tree(tmp_path / "train", n_each=3)
+    class_tree(tmp_path / "val", n_each=2)
     assert len(load(tmp_path)) == 6
     assert len(load(tmp_path, split="train")) == 6
     data = load(tmp_path, split="validation")
@@ -76,7 +76,7 @@ def test_classes_may_be_called_like_splits(tmp_path):
 
 
 def test_a_limit_reads_no_more_than_it_needs(tmp_path):
-    root = class_tree(tmp_path, each=10)
+    root = class_tree(tmp_path, n_each=10)
     data = load(root, limit=4, seed=2)
     assert np.bincount(data.labels.codes).tolist() == [2, 2]
     assert (load(root, limit=4, seed=2).ids == data.ids).all()
@@ -124,9 +124,9 @@ def test_folders_that_cannot_be_used(tmp_path):
 def test_a_zip_of_folders(tmp_path):
     class_tree(tmp_path / "pets")
     shutil.make_archive(str(tmp_path / "packed"), "zip", tmp_path, "pets")
-    plain, dataset = load(tmp_path / "pets"), load(tmp_path / "packed.zip")
-    assert dataset.fingerprint == plain.fingerprint
-    assert dataset.ids.tolist() == plain.ids.tolist()
+    folder_dataset, dataset = load(tmp_path / "pets"), load(tmp_path / "packed.zip")
+    assert dataset.fingerprint == folder_dataset.fingerprint
+    assert dataset.ids.tolist() == folder_dataset.ids.tolist()
     (tmp_path / "broken.zip").write_bytes((tmp_path / "packed.zip").read_bytes()[:200])
     with pytest.raises(FileError, match="cannot be read"):
         load(tmp_path / "broken.zip")
@@ -143,10 +143,10 @@ def test_a_damaged_member_of_a_zip_is_named(tmp_path):
         load(tmp_path / "packed.zip")
 
 
-@pytest.mark.parametrize("packed", [True, False])
-def test_idx_files(tmp_path, packed):
-    images, labels = write_idx(tmp_path / "mnist", "train", 12, packed=packed)
-    test_images, _ = write_idx(tmp_path / "mnist", "t10k", 9, packed=packed)
+@pytest.mark.parametrize("is_packed", [True, False])
+def test_idx_files(tmp_path, is_packed):
+    images, labels = write_idx(tmp_path / "mnist", "train", 12, is_packed=is_packed)
+    test_images, _ = write_idx(tmp_path / "mnist", "t10k", 9, is_packed=is_packed)
     data = load(tmp_path / "mnist")
     assert data.inputs.shape == (12, 6, 5, 1)
     assert (data.inputs[..., 0] == images).all()
@@ -159,7 +159,7 @@ def test_idx_files(tmp_path, packed):
 
 
 def test_idx_files_that_cannot_be_used(tmp_path):
-    write_idx(tmp_path, "train", 12, packed=False)
+    write_idx(tmp_path, "train", 12, is_packed=False)
     images, labels = tmp_path / "train-images-idx3-ubyte", tmp_path / "train-labels-idx1-ubyte"
     content = images.read_bytes()
     images.write_bytes(content[:-1])
@@ -225,11 +225,13 @@ def test_cifar_archives_that_cannot_be_used(tmp_path):
         archive.add(folder / "data_batch_1", "data_batch_1")
     with pytest.raises(FileError, match="not a CIFAR archive for Python"):
         load(tmp_path / "other.tar.gz")
-    for wrong in ({b"x": 1}, {b"label_names": 3}, [1]):
-        cifar_folder(tmp_path / f"cifar-10-{wrong}", 10)
-        (tmp_path / f"cifar-10-{wrong}" / "batches.meta").write_bytes(python2_pickle(wrong))
+    for wrong_metadata in ({b"x": 1}, {b"label_names": 3}, [1]):
+        cifar_folder(tmp_path / f"cifar-10-{wrong_metadata}", 10)
+        (tmp_path / f"cifar-10-{wrong_metadata}" / "batches.meta").write_bytes(
+            python2_pickle(wrong_metadata)
+        )
         with pytest.raises(FileError, match=r"cannot be read|holds a list"):
-            load(tmp_path / f"cifar-10-{wrong}")
+            load(tmp_path / f"cifar-10-{wrong_metadata}")
     (tmp_path / "broken.tar.gz").write_bytes(b"\x1f\x8b broken")
     with pytest.raises(FileError, match="cannot be read"):
         load(tmp_path / "broken.tar.gz")
@@ -243,10 +245,10 @@ def tiny_folder(root):
         for n in range(4):
             save_image(root / "train" / wnid / "images" / f"{wnid}_{n}.JPEG", 20 * c + n, (64, 64))
         (root / "train" / wnid / f"{wnid}_boxes.txt").write_text("boxes")
-    given = {"val_0.JPEG": "n02", "val_1.JPEG": "n01", "val_2.JPEG": "n02"}
-    for name in given:
+    classes_of_files = {"val_0.JPEG": "n02", "val_1.JPEG": "n01", "val_2.JPEG": "n02"}
+    for name in classes_of_files:
         save_image(root / "val" / "images" / name, 7, (64, 64), "L")
-    rows = [f"{name}\t{wnid}\t0\t0\t62\t62\n" for name, wnid in given.items()]
+    rows = [f"{name}\t{wnid}\t0\t0\t62\t62\n" for name, wnid in classes_of_files.items()]
     (root / "val" / "val_annotations.txt").write_text("".join(rows))
     save_image(root / "test" / "images" / "test_0.JPEG")
     (root / "wnids.txt").write_text("n03\nn01\nn02\n")
@@ -331,13 +333,15 @@ def test_npz_that_cannot_be_used(tmp_path):
 
 # --- the real files
 
-needs_shared = pytest.mark.skipif(not SHARED.is_dir(), reason=f"real data is not at {SHARED}")
+needs_shared = pytest.mark.skipif(
+    not SHARED_DATA.is_dir(), reason=f"real data is not at {SHARED_DATA}"
+)
 
 
 @pytest.mark.slow
 @needs_shared
 def test_real_mnist():
-    data, test = load(SHARED / "mnist"), load(SHARED / "mnist", split="test")
+    data, test = load(SHARED_DATA / "mnist"), load(SHARED_DATA / "mnist", split="test")
     assert data.inputs.shape == (60_000, 28, 28, 1)
     assert test.inputs.shape == (10_000, 28, 28, 1)
     assert data.labels.codes[:10].tolist() == [5, 0, 4, 1, 9, 2, 1, 3, 1, 4]  # as everybody sees
@@ -350,7 +354,10 @@ def test_real_mnist():
 @pytest.mark.slow
 @needs_shared
 def test_real_cifar10_parquet():
-    data, test = load(SHARED / "cifar10", split="train"), load(SHARED / "cifar10" / "test.parquet")
+    data, test = (
+        load(SHARED_DATA / "cifar10", split="train"),
+        load(SHARED_DATA / "cifar10" / "test.parquet"),
+    )
     assert data.inputs.shape == (50_000, 32, 32, 3)
     assert test.labels.names[:4] == ("airplane", "automobile", "bird", "cat")
     assert np.bincount(test.labels.codes).tolist() == [1000] * 10
@@ -363,8 +370,8 @@ def test_real_cifar10_parquet():
 @pytest.mark.slow
 @needs_shared
 def test_real_tiny_imagenet():
-    data = load(SHARED / "tiny-imagenet-20.zip")
-    val = load(SHARED / "tiny-imagenet-20.zip", split="val")
+    data = load(SHARED_DATA / "tiny-imagenet-20.zip")
+    val = load(SHARED_DATA / "tiny-imagenet-20.zip", split="val")
     assert data.inputs.shape == (10_000, 64, 64, 3)
     assert np.bincount(data.labels.codes).tolist() == [500] * 20
     assert np.bincount(val.labels.codes).tolist() == [50] * 20

@@ -10,7 +10,7 @@ from PIL import Image, ImageOps
 
 from pictures import BLACK, BLUE, GREEN, RED, encode, four_corners, photo, source
 from uqled import InputError
-from uqled.data import image_cache, images
+from uqled.data import images
 from uqled.data.image_cache import choose_size, decode_images
 from uqled.data.images import ImageHeader, choose_white_level
 
@@ -69,11 +69,13 @@ def test_grey_among_colours_gets_three_channels(decoder):
     grey, colour = Image.new("L", (8, 8), 77), Image.new("RGB", (8, 8), RED)
     for form in ("PNG", "JPEG"):
         only = decode_images(source(encode(grey, form), encode(grey, form)), cache=False).images
-        mixed = decode_images(source(encode(grey, form), encode(colour, form)), cache=False).images
+        mixed_images = decode_images(
+            source(encode(grey, form), encode(colour, form)), cache=False
+        ).images
         assert only.shape == (2, 8, 8, 1), decoder
         assert only[0, 3, 3].tolist() == [77]
-        assert mixed[0, 3, 3].tolist() == [77] * 3
-        assert np.abs(mixed[1, 3, 3].astype(int) - RED).max() <= 1
+        assert mixed_images[0, 3, 3].tolist() == [77] * 3
+        assert np.abs(mixed_images[1, 3, 3].astype(int) - RED).max() <= 1
 
 
 @pytest.mark.parametrize(
@@ -98,8 +100,8 @@ def test_white_levels():
 
 
 def test_float_images():
-    dark, bright = (Image.fromarray(np.full((2, 2), v, np.float32)) for v in (0.2, 1.0))
-    result = decode_images(source(encode(dark, "TIFF"), encode(bright, "TIFF")), cache=False)
+    dark, bright_image = (Image.fromarray(np.full((2, 2), v, np.float32)) for v in (0.2, 1.0))
+    result = decode_images(source(encode(dark, "TIFF"), encode(bright_image, "TIFF")), cache=False)
     assert result.images[:, 0, 0, 0].tolist() == [51, 255]
     broken = Image.fromarray(np.full((2, 2), np.nan, np.float32))
     assert "not finite" in decode_images(source(encode(broken, "TIFF")), cache=False).unreadable[0]
@@ -153,8 +155,8 @@ def test_large_jpegs_do_not_depend_on_the_decoder(size, orientation, monkeypatch
 
 
 def test_a_broken_exif_part_is_passed_over(decoder):
-    whole = encode(photo(), "JPEG", exif=b"Exif\0\0MM\0*\0\0\0\x08\0\x05\x01\x12\0\x03")
-    assert (one(whole) == one(encode(photo(), "JPEG"))).all(), decoder
+    jpeg = encode(photo(), "JPEG", exif=b"Exif\0\0MM\0*\0\0\0\x08\0\x05\x01\x12\0\x03")
+    assert (one(jpeg) == one(encode(photo(), "JPEG"))).all(), decoder
 
 
 def looks(*sizes):
@@ -182,22 +184,9 @@ def test_mixed_sizes_come_out_at_one(decoder):
         7,
         3,
     )
-    for wrong in (0, (3, 4, 5), (3, -1), 2.5):
+    for wrong_size in (0, (3, 4, 5), (3, -1), 2.5):
         with pytest.raises((InputError, TypeError), match=r"image_size|iterable"):
-            decode_images(source(encode(pictures[0])), size=wrong, cache=False)
-
-
-@pytest.fixture
-def no_decoding(monkeypatch):
-    """Fails whoever decodes."""
-
-    def forbid():
-        def refuse(*_, **__):
-            raise AssertionError("decoded again")
-
-        monkeypatch.setattr(image_cache, "decode_into", refuse)
-
-    return forbid
+            decode_images(source(encode(pictures[0])), size=wrong_size, cache=False)
 
 
 def test_threads_do_not_change_the_result():
@@ -212,24 +201,28 @@ def test_jpegs_unlike_the_others(decoder):
     """The short way for equal JPEGs gives what the long way gives."""
     exif = Image.Exif()
     exif[0x0112] = 3
-    plain = [encode(photo(s), "JPEG") for s in range(5)]
-    odd = [
+    jpegs = [encode(photo(s), "JPEG") for s in range(5)]
+    odd_jpegs = [
         encode(photo(5), "JPEG", exif=exif),
         encode(photo(6, 40, 20), "JPEG"),
         encode(photo(7, 16, 64), "JPEG"),
         encode(photo(8).convert("L"), "JPEG"),
     ]
-    turned = np.asarray(Image.open(io.BytesIO(odd[0])))[::-1, ::-1]
-    for order in ([*plain, *odd], [*odd, *plain]):
+    turned_image = np.asarray(Image.open(io.BytesIO(odd_jpegs[0])))[::-1, ::-1]
+    for order in ([*jpegs, *odd_jpegs], [*odd_jpegs, *jpegs]):
         result = decode_images(source(*order), cache=False).images
         assert result.shape == (9, 32, 32, 3), decoder
         for content, row in zip(order, result, strict=True):
             picture = Image.open(io.BytesIO(content)).convert("RGB")
             resized = np.asarray(picture.resize((32, 32), Image.Resampling.BILINEAR))
-            assert (row == (turned if content is odd[0] else resized)).all()
-    few = decode_images(source(*plain[:2], *odd[1:3], odd[2]), cache=False).images
-    assert few.shape[1:] == (32, 32, 3)
-    assert decode_images(source(plain[0], odd[2], odd[2]), cache=False).images.shape == (
+            assert (row == (turned_image if content is odd_jpegs[0] else resized)).all()
+    few_images = decode_images(
+        source(*jpegs[:2], *odd_jpegs[1:3], odd_jpegs[2]), cache=False
+    ).images
+    assert few_images.shape[1:] == (32, 32, 3)
+    assert decode_images(
+        source(jpegs[0], odd_jpegs[2], odd_jpegs[2]), cache=False
+    ).images.shape == (
         3,
         64,
         16,

@@ -72,8 +72,8 @@ def test_texts(table_file):
     assert data.features["title"].tolist() == ["x", "y", "z"]
     assert load(table_file, inputs="text").inputs.tolist() == ["null", "", "caf\u00e9"]
     assert data.labels.values.tolist() == [3, 5]
-    both = load(table_file, inputs=["title", "text"], kind="texts")
-    assert both.inputs.tolist() == ["x\nnull", "y\n", "z\ncaf\u00e9"]
+    dataset_of_two = load(table_file, inputs=["title", "text"], kind="texts")
+    assert dataset_of_two.inputs.tolist() == ["x\nnull", "y\n", "z\ncaf\u00e9"]
     assert load(table_file, kind="table").inputs.columns.tolist() == ["title", "text"]
     assert load(write(frame[["title", "label"]], table_file)).inputs.tolist() == ["x", "y", "z"]
 
@@ -170,8 +170,8 @@ def test_columns_that_are_no_features(table_file):
     assert load(write(frame, table_file)).ids.tolist() == ["0", "1", "2"]
     pd.DataFrame({"a": [1, 2, 3], "label": [0, 1, 0]}).to_csv("n.csv")
     assert load("n.csv").inputs.columns.tolist() == ["a"]
-    dated = frame.assign(day=pd.to_datetime(["2020-01-01", "2020-03-02", "2020-02-03"]))
-    assert load(write(dated, "d.parquet")).inputs["day month"].tolist() == [1, 3, 2]
+    dated_frame = frame.assign(day=pd.to_datetime(["2020-01-01", "2020-03-02", "2020-02-03"]))
+    assert load(write(dated_frame, "d.parquet")).inputs["day month"].tolist() == [1, 3, 2]
 
 
 def test_categories_keep_their_order():
@@ -272,12 +272,12 @@ def test_parquet_of_the_hubs_own_library():
 
 
 def test_a_name_on_the_hub_goes_through_its_own_library(monkeypatch):
-    whole = hub_dataset()
+    whole_set = hub_dataset()
     requests = []
 
     def load_dataset(path, configuration, *, split):
         requests.append((path, configuration, split))
-        return whole.select([5, 0, 3])
+        return whole_set.select([5, 0, 3])
 
     monkeypatch.setattr("datasets.load_dataset", load_dataset)
     data = load("hf:someone/numbers:small", split="test")

@@ -178,12 +178,12 @@ def test_a_model_at_chance_gives_no_number():
     assert "labels are wrong (" not in describe_answer(errors.answer)
     probs = probs * 0.5 + 0.5 * np.eye(3)[labels]
     assert not find_label_errors(labels, probs).answer.is_at_chance
-    every = find_label_errors(labels, probs, budget=600).answer  # however many it flags
-    assert not every.is_at_chance
-    assert every.n_errors == find_label_errors(labels, probs).answer.n_errors
-    skewed = (np.arange(600) < 60).astype(int)
-    assert is_at_chance(skewed, np.zeros(600, int), 2)
-    assert not is_at_chance(skewed, np.where(np.arange(600) < 80, 1, 0), 2)
+    many_flags = find_label_errors(labels, probs, budget=600).answer  # however many it flags
+    assert not many_flags.is_at_chance
+    assert many_flags.n_errors == find_label_errors(labels, probs).answer.n_errors
+    skewed_labels = (np.arange(600) < 60).astype(int)
+    assert is_at_chance(skewed_labels, np.zeros(600, int), 2)
+    assert not is_at_chance(skewed_labels, np.where(np.arange(600) < 80, 1, 0), 2)
 
 
 def test_predictions_at_chance_perfect_and_of_twins():
@@ -191,8 +191,8 @@ def test_predictions_at_chance_perfect_and_of_twins():
     labels = Labels(codes, np.arange(4), ("a", "b", "c", "d"))
     assert [f.check for f in check_predictions(labels, codes)] == ["perfect"]
     rng = np.random.default_rng(0)
-    mixed = np.where(codes < 2, rng.integers(2, size=200), codes)
-    (twins,) = check_predictions(labels, mixed)
+    mixed_predictions = np.where(codes < 2, rng.integers(2, size=200), codes)
+    (twins,) = check_predictions(labels, mixed_predictions)
     assert twins.check == "twin-classes"
     assert "'a' and 'b'" in twins.message
     assert check_predictions(labels, rng.integers(4, size=200))[0].check == "chance"
@@ -219,8 +219,8 @@ def test_the_report_says_what_was_understood(tmp_path, monkeypatch):
     page = (tmp_path / "run" / "report.html").read_text()
     assert "numbers pclass, age; texts name; categories sex, alive" in page
     assert "The column predicts the label alone" in page
-    for wrong in ("[]", '{"findings": 1}', '{"findings": [{"message": 1}]}', "{"):
-        (tmp_path / "run" / "inspection.json").write_text(wrong)
+    for content in ("[]", '{"findings": 1}', '{"findings": [{"message": 1}]}', "{"):
+        (tmp_path / "run" / "inspection.json").write_text(content)
         result = CliRunner().invoke(app, ["report", "run"])
         assert (result.exit_code, "inspection.json" in result.output) == (2, True)
 
@@ -239,15 +239,15 @@ def test_rows_that_are_nearly_the_same(tmp_path):
     )
     copies.loc[3, "mass"] = round(copies.loc[3, "mass"])  # rounded
     pd.concat([frame, copies]).to_csv(tmp_path / "p.csv", index=False)
-    near = checks(tmp_path / "p.csv", label="species", columns={"code": "ignore"})[
+    near_check = checks(tmp_path / "p.csv", label="species", columns={"code": "ignore"})[
         "near-duplicates"
     ]
-    assert near.ids == ("3", "50", "70", "120", "121", "122")
-    assert near.severity == "warning"
+    assert near_check.ids == ("3", "50", "70", "120", "121", "122")
+    assert near_check.severity == "warning"
     copies["day"] = frame.loc[[3, 50, 70], "day"]  # but for a number that is an id by no name
     pd.concat([frame, copies]).to_csv(tmp_path / "p.csv", index=False)
-    near = checks(tmp_path / "p.csv", label="species", columns={"code": "number"})
-    assert near["near-duplicates"].ids == ("3", "50", "70", "120", "121", "122")
+    near_check = checks(tmp_path / "p.csv", label="species", columns={"code": "number"})
+    assert near_check["near-duplicates"].ids == ("3", "50", "70", "120", "121", "122")
     frame.to_csv(tmp_path / "p.csv", index=False)
     assert checks(tmp_path / "p.csv", label="species") == {}
 

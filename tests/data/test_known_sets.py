@@ -16,9 +16,9 @@ from sklearn.metrics import f1_score
 from typer.testing import CliRunner
 
 import uqled
-from made_predictions import SHARED
+from made_predictions import SHARED_DATA
 from made_tables import (
-    COMMON,
+    COMMON_WORDS,
     WORDS,
     make_adult,
     make_news,
@@ -37,7 +37,7 @@ def make_banking(n=240):
     intents = [f"{verb}_{word}" for verb in ("lost", "order") for word in WORDS["money"][:6]]
     labels = rng.choice(intents, n)
     texts = [
-        " ".join(rng.permutation([*label.split("_"), *rng.choice(COMMON, 4)])) + "?"
+        " ".join(rng.permutation([*label.split("_"), *rng.choice(COMMON_WORDS, 4)])) + "?"
         for label in labels
     ]
     return pd.DataFrame({"text": texts, "category": labels})
@@ -85,12 +85,14 @@ def make_dirty_penguins():
 def make_doubled_spam():
     """Ten texts are there twice, with both labels."""
     frame = make_spam(200)
-    twice = frame.iloc[:10].assign(v1=lambda f: f.v1.map({"ham": "spam", "spam": "ham"}))
-    return pd.concat([frame, twice], ignore_index=True)
+    contradicting_rows = frame.iloc[:10].assign(
+        v1=lambda f: f.v1.map({"ham": "spam", "spam": "ham"})
+    )
+    return pd.concat([frame, contradicting_rows], ignore_index=True)
 
 
 @dataclass
-class Known:
+class KnownSet:
     frame: pd.DataFrame
     label: str
     kind: str
@@ -115,35 +117,35 @@ def categories(*names):
 
 
 SETS = {
-    "banking77": Known(make_banking(), "category", "texts", {"text": "text"}, n_classes=12),
-    "sst2": Known(make_sst(), "label", "texts", {"text": "text"}),
-    "adult": Known(
+    "banking77": KnownSet(make_banking(), "category", "texts", {"text": "text"}, n_classes=12),
+    "sst2": KnownSet(make_sst(), "label", "texts", {"text": "text"}),
+    "adult": KnownSet(
         make_adult(240), "income", "table",
         numbers("age", "fnlwgt", "education-num", "hours-per-week") | categories("workclass"),
         least_f1=0.4,
     ),
-    "diamonds": Known(
+    "diamonds": KnownSet(
         make_diamonds(), "cut", "table",
         numbers("carat", "depth", "table", "price") | categories("color", "clarity"),
         n_classes=3,
     ),
-    "penguins": Known(
+    "penguins": KnownSet(
         make_dirty_penguins(), "species", "table",
         numbers("bill_length_mm", "flipper_length_mm") | categories("island", "sex"),
         {"nr", "date", "remark"}, {"rare-classes", "missing-labels", "reading"},
         n_classes=4, n_aside=2,
     ),
-    "titanic": Known(
+    "titanic": KnownSet(
         make_titanic(300), "survived", "table",
         numbers("pclass", "age") | categories("sex", "alive") | {"name": "text"},
         {"PassengerId", "ticket"}, {"leak"}, least_f1=0.4,
     ),
-    "spam": Known(
+    "spam": KnownSet(
         make_doubled_spam(), "v1", "texts", {"v2": "text"},
         {"Unnamed: 2", "Unnamed: 3", "Unnamed: 4"}, {"duplicates", "copies", "reading"},
         options={"encoding": "latin-1", "header": ["v1", "v2", "", "", ""]},
     ),
-    "news": Known(
+    "news": KnownSet(
         make_news(240), "label", "texts", {"title": "text", "description": "text"}, n_classes=3,
     ),
 }  # fmt: skip
@@ -171,9 +173,9 @@ def test_what_is_read(case):
     assert list_roles(data) == case.used
     unused = {column.name for column in data.columns if not column.is_used} - {case.label}
     assert unused == case.unused
-    given = case.frame[case.label].dropna().astype(str)
+    labels = case.frame[case.label].dropna().astype(str)
     names = np.array(data.labels.names)[data.labels.codes]
-    assert (pd.Series(names).str.lower() == given.str.strip().str.lower().to_numpy()).all()
+    assert (pd.Series(names).str.lower() == labels.str.strip().str.lower().to_numpy()).all()
     if case.kind == "texts":
         texts = case.frame[list(case.used)].agg("\n".join, axis=1)
         assert data.inputs.tolist() == texts.tolist()
@@ -205,9 +207,9 @@ def test_what_is_said_and_found(case):
         words += ["--columns", "alive=ignore"]
     result = CliRunner().invoke(app, [*words, "--uncertainty", "none"])
     assert result.exit_code == 0, result.output
-    used = [name for name in case.used if name != "alive"]
+    used_columns = [name for name in case.used if name != "alive"]
     for text in (result.output, Path("run/report.html").read_text()):
-        assert all(name in text for name in [*used, *case.unused, "logistic"])
+        assert all(name in text for name in [*used_columns, *case.unused, "logistic"])
     run = Run.open("run")
     accuracy = f"{run.predictions().quality.accuracy:.1%}"
     assert f"model logistic: predicts {accuracy} as labelled" in result.output
@@ -218,7 +220,7 @@ def test_what_is_said_and_found(case):
 
 
 #: Of each real set: file, label, samples, classes, kind, roles.
-REAL = {
+REAL_SETS = {
     "banking77": ("texts/banking77.csv", None, 10_003, 77, "texts", {"text": "text"}),
     "sst2": ("texts/sst2.csv", None, 6_920, 2, "texts", {"text": "text"}),
     "adult": (
@@ -239,25 +241,25 @@ REAL = {
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not SHARED.is_dir(), reason="the folder of real data is not here")
-@pytest.mark.parametrize("name", REAL)
+@pytest.mark.skipif(not SHARED_DATA.is_dir(), reason="the folder of real data is not here")
+@pytest.mark.parametrize("name", REAL_SETS)
 def test_real_sets(name, tmp_path):
     """They are read as what they are, and added columns change no accuracy."""
-    file, label, n, n_classes, kind, roles = REAL[name]
-    data = uqled.load(SHARED / file, label=label)
+    file, label, n, n_classes, kind, roles = REAL_SETS[name]
+    data = uqled.load(SHARED_DATA / file, label=label)
     assert (len(data), data.n_classes, data.kind) == (n, n_classes, kind)
     assert list_roles(data) == roles
     checks = {one.check for one in uqled.inspect(data).findings}
     assert checks & {"leak", "numeric-target", "groups", "class-names", "rare-classes"} == set()
     accuracy = []
-    frame = pd.read_csv(SHARED / file).iloc[:: n // 2_000].reset_index(drop=True)
+    frame = pd.read_csv(SHARED_DATA / file).iloc[:: n // 2_000].reset_index(drop=True)
     days = pd.date_range("2020-01-01", periods=len(frame), freq="h").astype(str)
     more = frame.assign(nr=np.arange(len(frame)), written=days, version="v1")
     for at, table in enumerate((frame, more)):
         table.to_csv(tmp_path / f"{at}.csv", index=False)
-        some = uqled.load(tmp_path / f"{at}.csv", label=label or data.source["label"])
-        assert list_roles(some) == roles
-        run = uqled.cross_validate(some, "logistic", folds=3, passes=1, uncertainty="none",
+        dataset = uqled.load(tmp_path / f"{at}.csv", label=label or data.source["label"])
+        assert list_roles(dataset) == roles
+        run = uqled.cross_validate(dataset, "logistic", folds=3, passes=1, uncertainty="none",
                                    out=tmp_path / str(at), progress=False)  # fmt: skip
         accuracy.append(run.accuracy)
     assert abs(accuracy[0] - accuracy[1]) <= 0.01

@@ -82,9 +82,9 @@ def test_labels_beside_a_frame():
         assert data.labels.names == ("Adelie", "Chinstrap", "Gentoo")
     with pytest.raises(InputError, match="label has 3 entries for 120 samples"):
         load(features, label=[1, 2, 3])
-    unnamed = FRAME.set_axis(range(FRAME.shape[1]), axis=1)
+    unnamed_frame = FRAME.set_axis(range(FRAME.shape[1]), axis=1)
     at = FRAME.columns.get_loc("species")
-    assert load(unnamed, label=at).labels.names == ("Adelie", "Chinstrap", "Gentoo")
+    assert load(unnamed_frame, label=at).labels.names == ("Adelie", "Chinstrap", "Gentoo")
 
 
 def test_labels_beside_a_frame_in_another_order_are_refused():
@@ -95,8 +95,8 @@ def test_labels_beside_a_frame_in_another_order_are_refused():
     matching = load(samples, label=shuffled.loc[samples.index])
     assert (matching.labels.codes == load(FRAME, label="species").labels.codes).all()
     by_position = load(samples, label=shuffled.to_numpy())  # whose order is taken as it is
-    given = [by_position.labels.names[k] for k in by_position.labels.codes]
-    assert given == shuffled.tolist()
+    read_labels = [by_position.labels.names[k] for k in by_position.labels.codes]
+    assert read_labels == shuffled.tolist()
     load(samples, label=labels.set_axis(range(5, 5 + len(labels))))  # an index of its own
 
 
@@ -114,8 +114,8 @@ def test_arrays_texts_and_paths(tmp_path):
         path.parent.mkdir(exist_ok=True)
         Image.new("RGB", (4, 4), (60 * i, 0, 0)).save(path)
         paths.append(path)
-    for some in (paths, list(map(str, paths))):
-        data = load(some, cache=False)
+    for given_paths in (paths, list(map(str, paths))):
+        data = load(given_paths, cache=False)
         assert (data.kind, data.labels.names) == ("images", ("cat", "dog"))
         assert data.inputs[:, 0, 0, 0].tolist() == [0, 60, 120, 180]
         assert data.ids[0] == str(paths[0])
@@ -131,8 +131,8 @@ def test_arrays_texts_and_paths(tmp_path):
 def test_columns_of_other_libraries_are_texts():
     texts, labels = ["good film", None, "bad film", "dull"], ["p", "p", "n", "n"]
     columns = datasets.Dataset.from_dict({"text": texts, "label": labels})
-    some = (texts, pa.array(texts), pa.chunked_array([texts]), columns["text"], pd.Series(texts))
-    for samples in some:
+    column = (texts, pa.array(texts), pa.chunked_array([texts]), columns["text"], pd.Series(texts))
+    for samples in column:
         data = load(samples, label=columns["label"])
         assert data.kind == "texts"
         assert data.inputs.tolist() == ["good film", "", "bad film", "dull"]
@@ -260,8 +260,8 @@ def test_a_shuffling_loader_is_read_in_the_order_of_its_data_set():
     def keep_first(batch):
         return torch.stack([row[:1] for row, _ in batch]), [label for _, label in batch]
 
-    own = load(loaders.DataLoader(rows, batch_size=4, shuffle=True, collate_fn=keep_first))
-    assert own.inputs.tolist() == [[2.0 * at] for at in range(11)]
+    dataset = load(loaders.DataLoader(rows, batch_size=4, shuffle=True, collate_fn=keep_first))
+    assert dataset.inputs.tolist() == [[2.0 * at] for at in range(11)]
     for sampler in (
         loaders.WeightedRandomSampler([1.0] * 11, 11),
         loaders.SubsetRandomSampler(range(5)),
@@ -275,10 +275,10 @@ def test_a_shuffling_loader_is_read_in_the_order_of_its_data_set():
         def __iter__(self):
             return ((10 * x, y) for x, y in super().__iter__())
 
-    mixed = loaders.BatchSampler(loaders.RandomSampler(rows), 3, drop_last=True)
+    batch_sampler = loaders.BatchSampler(loaders.RandomSampler(rows), 3, drop_last=True)
     for loader in (
         Tenfold(rows, batch_size=4, shuffle=True),
-        loaders.DataLoader(rows, batch_sampler=mixed),
+        loaders.DataLoader(rows, batch_sampler=batch_sampler),
     ):
         with pytest.raises(InputError, match="Pass its data set"):
             load(loader)

@@ -34,7 +34,7 @@ LETTERS = {
     "latin-1": "aZ\u00e9\u00fc\u00a3",
     "cp1251": "aZ\u0416\u0434",
 }
-DETECTED = ("utf-8", "utf-8-sig", "utf-16")
+DETECTED_ENCODINGS = ("utf-8", "utf-8-sig", "utf-16")
 
 
 @st.composite
@@ -70,7 +70,7 @@ def test_csv_of_any_kind_comes_back(tmp_path_factory, table, separator, quoting,
     else:
         pack = {".gz": gzip.compress, ".bz2": bz2.compress, ".xz": lzma.compress, ".zst": pack_zst}
         path.write_bytes(pack.get(packing, bytes)(content))
-    options = {} if encoding in DETECTED else {"encoding": encoding}
+    options = {} if encoding in DETECTED_ENCODINGS else {"encoding": encoding}
     dataset = load(path, label="label", inputs="text", separator=separator, **options)
     assert dataset.inputs.tolist() == texts
     assert [dataset.labels.names[k] for k in dataset.labels.codes] == labels

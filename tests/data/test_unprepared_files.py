@@ -95,8 +95,8 @@ def test_a_few_foreign_bytes_in_utf_8(folder):
     uqled.make_run(None, probs, out="run", data="t.csv")
     invoke("export", "run", "--to", "csv", "--out", "clean.csv")
     assert (folder / "clean.csv").read_bytes() == content
-    whole = "text,label\n" + "\n".join(f"{text},good" for text in texts)
-    (folder / "w.csv").write_bytes(whole.encode("cp1252"))
+    table = "text,label\n" + "\n".join(f"{text},good" for text in texts)
+    (folder / "w.csv").write_bytes(table.encode("cp1252"))
     assert detect_dialect("w.csv").encoding == "cp1252"
 
 
@@ -215,9 +215,11 @@ def test_quotation_marks_that_quote_nothing(folder, separator):
     words = ["export", "run", "--to", "csv", "--unreviewed", "relabel", "--out"]
     invoke(*words, f"new.{ending}")
     lines = (folder / f"new.{ending}").read_text().splitlines(keepends=True)
-    changed = [z for z, (new, old) in enumerate(zip(lines[1:], rows, strict=True)) if new != old]
-    assert changed == [11, 40]
-    assert all(lines[z + 1].endswith(separator + texts[z] + "\n") for z in changed)
+    changed_rows = [
+        z for z, (new, old) in enumerate(zip(lines[1:], rows, strict=True)) if new != old
+    ]
+    assert changed_rows == [11, 40]
+    assert all(lines[z + 1].endswith(separator + texts[z] + "\n") for z in changed_rows)
 
 
 @pytest.mark.usefixtures("folder")

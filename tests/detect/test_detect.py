@@ -89,8 +89,8 @@ def test_rows_left_out_at_first_take_a_place_if_there_is_one(monkeypatch):
     for seed in range(60):
         rng = np.random.default_rng(seed)
         probs, labels = rng.dirichlet(np.full(4, 0.3), 60), rng.integers(0, 4, 60)
-        own = np.where(rng.random((60, 1)) < 0.6, np.eye(4)[labels], probs)
-        probs = (probs + own) / 2
+        rows = np.where(rng.random((60, 1)) < 0.6, np.eye(4)[labels], probs)
+        probs = (probs + rows) / 2
         errors = uqled.find_label_errors(labels, probs, method="cl-pbnr")
         np.testing.assert_array_equal(errors.mask, naive.cl_pbnr(labels, probs))
 
@@ -107,11 +107,11 @@ def test_every_limit_of_uncertainty_is_its_naive_twin(case, entropy_class):
     assert errors.method == "cl-mcd-e"
     assert_same(masks(errors), twins)
     for name in twins:
-        alone = uqled.find_label_errors(
+        single_result = uqled.find_label_errors(
             data.labels, None, data.passes, method=name, entropy_class=entropy_class
         )
-        assert (alone.mask == twins[name]).all()
-        assert (alone.joint == errors.by_method[name].joint).all()
+        assert (single_result.mask == twins[name]).all()
+        assert (single_result.joint == errors.by_method[name].joint).all()
 
 
 def test_limits_of_uncertainty_differ():
@@ -119,8 +119,8 @@ def test_limits_of_uncertainty_differ():
     names = ["cl-mcd", "cl-mcd-e", "cl-mcd-m", "cl-mcd-mi", "cl-mcd-vr", "cl-mcd-sd"]
     errors = uqled.find_label_errors(data.labels, None, data.passes, method=names)
     assert len({one.mask.tobytes() for one in errors.by_method.values()}) == len(names)
-    every = uqled.find_label_errors(data.labels, None, data.passes, method="all")
-    assert "cl-mcd-m" not in every.by_method
+    results = uqled.find_label_errors(data.labels, None, data.passes, method="all")
+    assert "cl-mcd-m" not in results.by_method
 
 
 @pytest.mark.usefixtures("every_kernel")
@@ -150,8 +150,8 @@ def test_options_of_pruning(min_examples, frac_noise):
     assert (pbnr.mask == naive.cl_pbnr(data.labels, data.softmax, **naive_options)).all()
     pbc = uqled.find_label_errors(data.labels, data.softmax, method="cl-pbc", **options)
     assert (pbc.mask == naive.cl_pbc(data.labels, data.softmax, **naive_options)).all()
-    both = uqled.find_label_errors(data.labels, data.softmax, method="cl-both", **options)
-    assert (both.mask == (pbnr.mask & pbc.mask)).all()
+    errors = uqled.find_label_errors(data.labels, data.softmax, method="cl-both", **options)
+    assert (errors.mask == (pbnr.mask & pbc.mask)).all()
 
 
 def test_one_method_alone_gives_what_it_gives_among_all(predictions):
@@ -163,14 +163,14 @@ def test_one_method_alone_gives_what_it_gives_among_all(predictions):
             continue
         options = [{"agreement": 2}, {"agreement": 3}] if name == "alg-ens" else [{}]
         for option in options:
-            alone = uqled.find_label_errors(
+            single_result = uqled.find_label_errors(
                 predictions.labels, predictions.softmax, predictions.passes, method=name, **option
             )
-            same = together.by_method[alone.method]
-            assert (alone.mask == same.mask).all()
-            assert (alone.votes == same.votes).all()
-            assert (alone.ranked == same.ranked).all()
-            assert (alone.joint == same.joint).all()
+            same = together.by_method[single_result.method]
+            assert (single_result.mask == same.mask).all()
+            assert (single_result.votes == same.votes).all()
+            assert (single_result.ranked == same.ranked).all()
+            assert (single_result.joint == same.joint).all()
 
 
 def test_agreement_counts_four_algorithms(predictions):
@@ -223,18 +223,20 @@ def test_where_the_rows_lie_does_not_matter(predictions, tmp_path):
 
     np.save(tmp_path / "softmax.npy", softmax)
     np.save(tmp_path / "passes.npy", passes)
-    mapped = [np.load(tmp_path / f"{name}.npy", mmap_mode="r") for name in ("softmax", "passes")]
-    same(labels, *mapped)
+    mapped_arrays = [
+        np.load(tmp_path / f"{name}.npy", mmap_mode="r") for name in ("softmax", "passes")
+    ]
+    same(labels, *mapped_arrays)
     np.save(tmp_path / "fortran.npy", np.asfortranarray(softmax))
     same(labels, np.load(tmp_path / "fortran.npy", mmap_mode="r"), passes)
     same(labels, np.asfortranarray(softmax), np.asfortranarray(passes))
     same(labels, np.repeat(softmax, 2, axis=0)[::2], passes[::-1][::-1])
     same(labels, torch.from_numpy(softmax), torch.from_numpy(passes).requires_grad_())
     same(labels, pd.DataFrame(softmax), passes)
-    stored = zarr.create_array(tmp_path / "a.zarr", shape=passes.shape, chunks=(2, 33, 3),
-                               dtype=passes.dtype)  # fmt: skip
-    stored[...] = passes
-    same(labels, softmax, stored)
+    zarr_array = zarr.create_array(tmp_path / "a.zarr", shape=passes.shape, chunks=(2, 33, 3),
+                                   dtype=passes.dtype)  # fmt: skip
+    zarr_array[...] = passes
+    same(labels, softmax, zarr_array)
     same(labels.tolist(), softmax.tolist(), passes.tolist())
     same(pd.Series(labels, index=labels + 5), softmax, passes)
     same(pa.array(labels), softmax, passes)
@@ -258,10 +260,10 @@ def test_half_precision_from_torch(dtype):
 def test_a_memory_map_of_a_replaced_file_is_still_what_was_opened(predictions, tmp_path):
     path = tmp_path / "softmax.npy"
     np.save(path, predictions.softmax)
-    mapped = np.load(path, mmap_mode="r")
+    mapped_array = np.load(path, mmap_mode="r")
     np.save(tmp_path / "other.npy", np.full_like(predictions.softmax, 0.2))
     (tmp_path / "other.npy").replace(path)
-    errors = uqled.find_label_errors(predictions.labels, mapped, method="cl-pbnr")
+    errors = uqled.find_label_errors(predictions.labels, mapped_array, method="cl-pbnr")
     assert (errors.mask == naive.cl_pbnr(predictions.labels, predictions.softmax)).all()
 
 
@@ -276,9 +278,9 @@ def test_a_part_of_a_memory_map(predictions, tmp_path):
 def test_changed_copies_of_a_map_are_not_read_from_the_file(predictions, tmp_path):
     path = tmp_path / "softmax.npy"
     np.save(path, np.full_like(predictions.softmax, 0.2))
-    mapped = np.load(path, mmap_mode="c")
-    mapped[...] = predictions.softmax
-    errors = uqled.find_label_errors(predictions.labels, mapped, method="cl-pbnr")
+    mapped_array = np.load(path, mmap_mode="c")
+    mapped_array[...] = predictions.softmax
+    errors = uqled.find_label_errors(predictions.labels, mapped_array, method="cl-pbnr")
     assert (errors.mask == naive.cl_pbnr(predictions.labels, predictions.softmax)).all()
 
 
@@ -301,13 +303,13 @@ def test_more_classes_than_a_plain_matrix_holds():
     rng = np.random.default_rng(0)
     true = np.concatenate([np.arange(K), rng.integers(0, 40, N - K)])
     labels = true.copy()
-    wrong = rng.choice(np.arange(K, N), 300, replace=False)
-    labels[wrong] = (true[wrong] + 1) % 40
+    wrong_rows = rng.choice(np.arange(K, N), 300, replace=False)
+    labels[wrong_rows] = (true[wrong_rows] + 1) % 40
     probs = np.full((N, K), 0.1 / K, np.float32)
     probs[np.arange(N), true] += rng.uniform(0.3, 0.9, N).astype(np.float32)
     probs /= probs.sum(axis=1, keepdims=True)
     errors = uqled.find_label_errors(labels, probs, method="cl-pbnr")
-    assert errors.mask[wrong].mean() > 0.9
+    assert errors.mask[wrong_rows].mean() > 0.9
     assert errors.joint.shape == (K, K)
     assert errors.joint.nnz < 4 * K
     assert errors.joint.sum() == N
@@ -336,9 +338,9 @@ def test_pairs_are_counted_the_same_dense_and_sparse():
     assert (part[30:, 30:] == np.eye(DENSE_CLASSES)).all()
     counts = np.bincount(labels, minlength=30)
     padded = np.concatenate([counts, np.zeros(DENSE_CLASSES, int)])
-    whole = calibrate_joint(dense, counts).to_matrix()
-    assert (calibrate_joint(sparse, padded).to_matrix().toarray()[:30, :30] == whole).all()
-    assert whole.tolist() == naive.calibrate(dense.to_matrix().tolist(), labels)
+    dense_joint = calibrate_joint(dense, counts).to_matrix()
+    assert (calibrate_joint(sparse, padded).to_matrix().toarray()[:30, :30] == dense_joint).all()
+    assert dense_joint.tolist() == naive.calibrate(dense.to_matrix().tolist(), labels)
 
 
 @pytest.mark.usefixtures("every_kernel")
@@ -346,11 +348,11 @@ def test_negative_zeros_are_zeros():
     passes = np.tile(np.array([[0.7, 0.3, 0.0]]), (2, 60, 1))
     passes[:, ::2] = passes[:, ::2, [1, 0, 2]]
     labels = np.arange(60) % 3
-    plain = uqled.find_label_errors(labels, passes[0], passes, method="all")
+    expected = uqled.find_label_errors(labels, passes[0], passes, method="all")
     signed = np.where(passes == 0, -0.0, passes)
     errors = uqled.find_label_errors(labels, signed[0], signed, method="all")
-    assert_same(masks(errors), masks(plain))
-    assert errors.entropy == pytest.approx(plain.entropy)
+    assert_same(masks(errors), masks(expected))
+    assert errors.entropy == pytest.approx(expected.entropy)
 
 
 def test_every_thread_has_blocks_of_data_of_a_few_megabytes():

@@ -69,10 +69,10 @@ def files(request, disk):
     if request.param == "disk":
         return disk
     base = request.getfixturevalue("s3") if request.param == "s3" else "memory:/"
-    there = Location.of(f"{base}/{uuid4().hex}")
+    folder = Location.of(f"{base}/{uuid4().hex}")
     for entry in disk.tree():
-        (there / entry.name).write((disk / entry.name).read())
-    return there
+        (folder / entry.name).write((disk / entry.name).read())
+    return folder
 
 
 @pytest.fixture(scope="module")
@@ -114,8 +114,8 @@ def test_large_arrays_are_not_read_when_opened(files):
 def test_the_columns_of_a_table_name_the_classes(files):
     result = open_probabilities(f"{files}/table", ndim=2)
     assert result.columns == tuple(NAMES)
-    few = DATA.labels < 2  # labels that do not show all classes
-    labels, probs = NAMES[DATA.labels[few]], DATA.softmax[few]
+    is_of_few = DATA.labels < 2  # labels that do not show all classes
+    labels, probs = NAMES[DATA.labels[is_of_few]], DATA.softmax[is_of_few]
     errors = uqled.find_label_errors(labels, pd.DataFrame(probs, columns=NAMES), method="argmax")
     assert errors.labels.names == tuple(NAMES)
 
@@ -149,9 +149,9 @@ def test_a_local_column_keeps_its_categories(tmp_path):
 )
 def test_refused_by_name(files, address, ndim, message):
     options = {} if ndim == 1 else {"ndim": ndim}
-    opened = open_labels if ndim == 1 else open_probabilities
+    open_array = open_labels if ndim == 1 else open_probabilities
     with pytest.raises(FileError, match=message):
-        opened(f"{files}/{address}", **options)
+        open_array(f"{files}/{address}", **options)
 
 
 def test_folders_that_are_no_shards(tmp_path):

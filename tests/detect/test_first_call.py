@@ -19,7 +19,7 @@ import uqled
 rng = np.random.default_rng(0)
 labels, rows = rng.integers(0, 10, {n}), rng.dirichlet(np.ones(10), (6, {n}))
 """
-SMALL = """
+SMALL_DETECTION = """
 for method in ("auto", "cl-pbnr", "all"):
     uqled.find_label_errors(labels, rows[0], method=method)
 print("numba" in sys.modules, "pandas" in sys.modules)
@@ -39,7 +39,7 @@ print("numba" in sys.modules)
 
 
 @pytest.mark.parametrize("n", [500, 50_000])
-@pytest.mark.parametrize("calls", [SMALL, WITH_PASSES])
+@pytest.mark.parametrize("calls", [SMALL_DETECTION, WITH_PASSES])
 def test_small_data_is_detected_without_loading_numba(calls, n):
     answer = subprocess.run(
         [sys.executable, "-c", START.format(n=n) + calls],
@@ -70,7 +70,7 @@ def test_both_kernels_flag_the_same_samples(monkeypatch, dtype):
         results.append(
             uqled.find_label_errors(data.labels, data.softmax, data.passes, method="all")
         )
-    compiled, plain = results
+    compiled, plain_result = results
     for name, one in compiled.by_method.items():
-        np.testing.assert_array_equal(one.mask, plain.by_method[name].mask, err_msg=name)
-        np.testing.assert_allclose(one.scores, plain.by_method[name].scores, rtol=1e-12)
+        np.testing.assert_array_equal(one.mask, plain_result.by_method[name].mask, err_msg=name)
+        np.testing.assert_allclose(one.scores, plain_result.by_method[name].scores, rtol=1e-12)

@@ -22,9 +22,9 @@ LABELS, SOFTMAX, PASSES = DATA.labels, DATA.softmax, DATA.passes
 
 
 def put(array, *where_and_value):
-    *where, value = where_and_value
+    *place, value = where_and_value
     copy = array.astype(float) if array.dtype.kind == "f" else array.copy()
-    copy[tuple(where)] = value
+    copy[tuple(place)] = value
     return copy
 
 
@@ -32,7 +32,7 @@ def with_none(labels):
     return [None if z == 5 else int(label) for z, label in enumerate(labels)]
 
 
-REFUSED = {
+REFUSED_INPUTS = {
     "a row that sums to less": (
         (LABELS, put(SOFTMAX, 7, slice(None), 0.2), None),
         "pred_probs sums to 0.8 instead of 1 at row 7",
@@ -131,19 +131,19 @@ REFUSED = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("case", REFUSED)
+@pytest.mark.parametrize("case", REFUSED_INPUTS)
 def test_refused_by_name(case):
-    arguments, message = REFUSED[case]
+    arguments, message = REFUSED_INPUTS[case]
     with pytest.raises(uqled.InputError, match=message) as error_info:
         uqled.find_label_errors(*arguments, method="all")
     assert error_info.value.fix  # every refusal says what to do
     assert isinstance(error_info.value, ValueError)
 
 
-@pytest.mark.parametrize("tolerated", [1.0009, 0.9991])
-def test_rounding_is_tolerated(tolerated):
-    uqled.find_label_errors(LABELS, SOFTMAX * tolerated, method="cl-pbnr")
-    half = (SOFTMAX * (1 + (tolerated - 1) * 20)).astype(np.float16)
+@pytest.mark.parametrize("deviation", [1.0009, 0.9991])
+def test_rounding_is_tolerated(deviation):
+    uqled.find_label_errors(LABELS, SOFTMAX * deviation, method="cl-pbnr")
+    half = (SOFTMAX * (1 + (deviation - 1) * 20)).astype(np.float16)
     uqled.find_label_errors(LABELS, half, method="cl-pbnr")
 
 
@@ -169,9 +169,9 @@ def test_all_takes_what_the_inputs_allow():
     passes = uqled.find_label_errors(LABELS, passes=PASSES, method="all")
     assert set(passes.by_method) == {"auto", "cl-mcd", "cl-mcd-e", "cl-mcd-ens", "argmax-mean"}
     assert passes.method == "auto"
-    both = uqled.find_label_errors(LABELS, SOFTMAX, PASSES, method="all")
-    assert both.method == "auto"
-    assert len(both.by_method) == 14
+    results = uqled.find_label_errors(LABELS, SOFTMAX, PASSES, method="all")
+    assert results.method == "auto"
+    assert len(results.by_method) == 14
 
 
 @pytest.mark.parametrize(
@@ -234,7 +234,7 @@ def test_the_pieces_refuse_too(function):
 
 
 @st.composite
-def malformed(draw):
+def make_malformed_arrays(draw):
     """Arrays of any shape, type and content."""
     shape = draw(st.lists(st.integers(0, 5), max_size=4).map(tuple))
     dtype = draw(
@@ -259,7 +259,12 @@ def malformed(draw):
 
 @settings(max_examples=400)
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
-@given(malformed(), malformed(), malformed(), st.sampled_from([*METHODS.names(), "all"]))
+@given(
+    make_malformed_arrays(),
+    make_malformed_arrays(),
+    make_malformed_arrays(),
+    st.sampled_from([*METHODS.names(), "all"]),
+)
 def test_malformed_arrays_are_refused_or_answered_right(labels, softmax, passes, method):
     """Never a crash, never a silent answer: what is not refused satisfies the definition."""
     try:

@@ -124,13 +124,16 @@ def test_scan_rows(run, data, single_precision):
     expected = [naive.agrees(p, g) for p, g in zip(data.softmax, data.labels, strict=True)]
     assert agrees.tolist() == expected
     dtype = data.softmax.dtype if single_precision else np.float64
-    top, own = data.softmax.max(axis=1).astype(dtype), data.softmax[np.arange(60), data.labels]
-    assert lead.tolist() == (top - own).tolist()
+    top, self_confidence = (
+        data.softmax.max(axis=1).astype(dtype),
+        data.softmax[np.arange(60), data.labels],
+    )
+    assert lead.tolist() == (top - self_confidence).tolist()
     assert len(set(confident.tolist())) == 8  # every class and none occur
 
 
 @pytest.mark.parametrize(
-    ("row", "given", "agrees"),
+    ("row", "label", "agrees"),
     [
         ([0.5, 0.5], 0, True),  # equal: the label counts as the most probable
         ([0.5, 0.5], 1, True),
@@ -139,8 +142,8 @@ def test_scan_rows(run, data, single_precision):
         ([0.0, 1.0], 0, False),
     ],
 )
-def test_agreement_at_the_edge(run, row, given, agrees):
-    rows, labels = np.array([row]), np.array([given])
+def test_agreement_at_the_edge(run, row, label, agrees):
+    rows, labels = np.array([row]), np.array([label])
     confident, predicted, agreement = (
         np.zeros(1, np.int32),
         np.zeros(1, np.int32),
@@ -152,7 +155,7 @@ def test_agreement_at_the_edge(run, row, given, agrees):
         rows, view_as_keys(rows), labels, keys, 1e-3, False, confident, predicted, agreement,
         np.zeros(1),
     )  # fmt: skip
-    assert agreement[0] == agrees == naive.agrees(row, given)
+    assert agreement[0] == agrees == naive.agrees(row, label)
     assert confident[0] == -1
 
 
@@ -230,16 +233,21 @@ def test_heaps_keep_the_best_of_each_pair(run, order, with_bounds, with_cuts):
     cuts = np.full(3, -np.inf)
     if with_cuts:
         predicted = rows.argmax(axis=1)
-        here = np.flatnonzero(predicted != labels)
-        lead = rows[here, predicted[here]] - rows[here, labels[here]]
+        differing_rows = np.flatnonzero(predicted != labels)
+        lead = (
+            rows[differing_rows, predicted[differing_rows]]
+            - rows[differing_rows, labels[differing_rows]]
+        )
         heaps = np.zeros(3, np.int64), np.empty(41), np.empty(41, np.int64)
         run(
-            compiled_heaps.raise_cuts,
-            labels[here], predicted[here], lead, class_offsets, targets, offsets, *heaps, cuts,
+            compiled_heaps.raise_cuts, labels[differing_rows], predicted[differing_rows], lead,
+            class_offsets, targets, offsets, *heaps, cuts,
         )  # fmt: skip
         assert heaps[0].tolist() == [0, 0, 0]
         for q, (i, j, quota) in enumerate([(0, 1, 7), (0, 2, 4), (1, 0, 30)]):
-            reference = np.sort(lead[(labels[here] == i) & (predicted[here] == j)])[::-1]
+            reference = np.sort(
+                lead[(labels[differing_rows] == i) & (predicted[differing_rows] == j)]
+            )[::-1]
             assert cuts[q] == (reference[quota - 1] if len(reference) >= quota else -np.inf)
 
     halves = []
@@ -288,8 +296,8 @@ def test_count_in_ranges(run):
         group, keys, index, slots, low, high, is_tied, tied_key, range_starts, counts,
     )  # fmt: skip
     for slot, g in enumerate((0, 1, 3, 4)):
-        here = (group == g) & ((keys == 17) | ~is_tied[g])
-        values = (reversed_index if is_tied[g] else keys)[here]
+        is_in_range = (group == g) & ((keys == 17) | ~is_tied[g])
+        values = (reversed_index if is_tied[g] else keys)[is_in_range]
         values = values[(values >= low[g]) & (values <= high[g])]
         at = np.searchsorted(range_starts[slot], values, side="right") - 1
         assert counts[slot].tolist() == np.bincount(at, minlength=R).tolist()

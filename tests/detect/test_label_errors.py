@@ -33,12 +33,14 @@ def test_the_order_of_the_columns_can_be_given(predictions):
     names = np.array(["ant", "bee", "cat", "dog", "eel"])
     expected = uqled.find_label_errors(predictions.labels, predictions.softmax, method="cl-pbnr")
     shuffled_data, labels = predictions.softmax[:, order], names[predictions.labels]
-    given = uqled.find_label_errors(labels, shuffled_data, method="cl-pbnr", classes=names[order])
+    errors_of_shuffled = uqled.find_label_errors(
+        labels, shuffled_data, method="cl-pbnr", classes=names[order]
+    )
     frame = pd.DataFrame(shuffled_data, columns=names[order])
     from_frame = uqled.find_label_errors(labels, frame, method="cl-pbnr")
     category = pd.Series(pd.Categorical(labels, categories=names[order]))
     from_category = uqled.find_label_errors(category, shuffled_data, method="cl-pbnr")
-    for result in (given, from_frame, from_category):
+    for result in (errors_of_shuffled, from_frame, from_category):
         assert (result.mask == expected.mask).all()
         assert (result.suggested == names[expected.suggested]).all()
 
@@ -49,7 +51,7 @@ def test_numbers_with_names_are_shown_by_name(predictions):
         predictions.labels, predictions.softmax, method="cl-pbnr", classes=names
     )
     assert errors.suggested.dtype.kind == "i"
-    assert {given for given, _, _ in errors.confused_pairs()} <= set(names)
+    assert {label for label, _, _ in errors.confused_pairs()} <= set(names)
 
 
 def test_ranking_is_votes_then_score_then_index(predictions):
@@ -93,8 +95,10 @@ def test_the_frame(predictions):
     assert frame["mutual_information"].to_numpy() == pytest.approx(
         uqled.uncertainty.mutual_information(predictions.passes), abs=1e-12
     )
-    plain = uqled.find_label_errors(predictions.labels, predictions.softmax, method="cl-pbnr")
-    assert plain.to_frame()["entropy"].isna().all()
+    errors_without_auto = uqled.find_label_errors(
+        predictions.labels, predictions.softmax, method="cl-pbnr"
+    )
+    assert errors_without_auto.to_frame()["entropy"].isna().all()
 
 
 def test_confident_joint_and_noise_matrix(predictions):

@@ -40,7 +40,7 @@ def package(tmp_path, monkeypatch):
     assert len(code.splitlines()) <= 30
     monkeypatch.syspath_prepend(tmp_path)
     yield
-    METHODS._loaded.pop("sure-contradiction", None)
+    METHODS._loaded_entries.pop("sure-contradiction", None)
     sys.modules.pop("sure_contradiction", None)
 
 
@@ -51,8 +51,8 @@ def test_another_package_adds_a_method(tmp_path):
     assert name in METHODS.names()
     errors = uqled.find_label_errors(data.labels, None, data.passes, method=name)
     mean = data.passes.mean(axis=0, dtype=np.float64)
-    own = mean[np.arange(200), data.labels]
-    expected = (mean.argmax(axis=1) != data.labels) & (own < 0.05)
+    self_confidence = mean[np.arange(200), data.labels]
+    expected = (mean.argmax(axis=1) != data.labels) & (self_confidence < 0.05)
     assert errors.method == name
     assert 0 < expected.sum() == errors.n_flagged
     assert (errors.mask == expected).all()
@@ -62,8 +62,8 @@ def test_another_package_adds_a_method(tmp_path):
     assert (parts.mask() == expected).all()
     table = pd.concat(parts.frames(), ignore_index=True)
     assert table["suggested_label"].tolist() == errors.suggested.tolist()
-    every = uqled.find_label_errors(data.labels, None, data.passes, method="all", headline=name)
-    assert every.method == name
+    results = uqled.find_label_errors(data.labels, None, data.passes, method="all", headline=name)
+    assert results.method == name
     with pytest.raises(uqled.MissingInputError, match="'sure-contradiction' needs `passes`"):
         uqled.find_label_errors(data.labels, data.softmax, method=name)
 
@@ -85,7 +85,7 @@ def test_only_the_registry_knows_the_names_of_methods():
 
 def test_the_docstring_of_detection_names_every_method():
     text = uqled.find_label_errors.__doc__.replace("\n", " ")
-    assert set(METHODS.own) <= set(re.findall(r"`([a-z-]+)`", text))
+    assert set(METHODS.own_entries) <= set(re.findall(r"`([a-z-]+)`", text))
 
 
 @pytest.mark.parametrize("number", [0, 1, 7, 30, 31])

@@ -7,14 +7,14 @@ import pytest
 from sklearn.metrics import f1_score
 
 import uqled
-from made_predictions import SHARED
+from made_predictions import SHARED_DATA
 from uqled.detect.core.sweeps import Sweeps
 from uqled.detect.find import read_inputs
 from uqled.detect.methods.method import SOFTMAX
 from uqled.engines.local import Threads
 from uqled.progress import Progress
 
-FOLDER = SHARED / "predictions"
+FOLDER = SHARED_DATA / "predictions"
 SETS = ["sparsity0.0-noise0.4", "sparsity0.4-noise0.2", "sparsity0.6-noise0.6"]
 pytestmark = pytest.mark.skipif(
     not FOLDER.is_dir(), reason="the published predictions are not here"
@@ -35,9 +35,9 @@ def test_published_masks(name):
         "conf_joint_only": _off_diagonal(data["labels"], data["probs"]),
     }
     for method, mask in masks.items():
-        published = data[f"published_{method}"]
-        assert np.count_nonzero(mask != published) <= 20, method
-        ours, theirs = f1_score(is_error, mask), f1_score(is_error, published)
+        published_mask = data[f"published_{method}"]
+        assert np.count_nonzero(mask != published_mask) <= 20, method
+        ours, theirs = f1_score(is_error, mask), f1_score(is_error, published_mask)
         assert ours == pytest.approx(theirs, abs=1e-3), method
 
 
@@ -52,14 +52,14 @@ def _off_diagonal(labels, probs):
 
 
 #: F1 as SPEC states it, per set: CL-PBNR (resnet50d), CL-MCD, CL-MCD-E, CL-MCD-Ens, Alg-Ens 2, 3.
-STATED = {
+STATED_COUNTS = {
     "cifar10s": (0.952, 0.987, 0.972, 0.981, 0.977, 0.985),
     "cifar10n-worst": (0.884, 0.905, 0.830, 0.917, 0.914, 0.887),
 }
 METHODS = ("cl-pbnr", "cl-mcd", "cl-mcd-e", "cl-mcd-ens", "alg-ens-2", "alg-ens-3")
 
 
-@pytest.mark.parametrize("name", STATED)
+@pytest.mark.parametrize("name", STATED_COUNTS)
 def test_six_algorithms_on_published_predictions(name):
     with np.load(FOLDER / f"{name}.npz") as archive:
         data = dict(archive)
@@ -69,4 +69,4 @@ def test_six_algorithms_on_published_predictions(name):
     ).by_method
     is_error = data["labels"] != data["true_labels"]
     f1 = tuple(round(f1_score(is_error, errors[method].mask), 3) for method in METHODS)
-    assert f1 == STATED[name]
+    assert f1 == STATED_COUNTS[name]

@@ -7,20 +7,20 @@ import pytest
 import scipy.stats
 
 import uqled
-from made_predictions import SHARED, make_predictions
+from made_predictions import SHARED_DATA, make_predictions
 from uqled.detect import reasons as module
 from uqled.detect.reasons import REASONS, explain_reason, find_reasons
 
 
-def naive_reason(given, passes):
+def naive_reason(label, passes):
     """One sample [F,K], as the definition says it, with SciPy's entropy."""
     mean = passes.mean(axis=0)
     first, second = sorted(mean)[-1], sorted(mean)[-2]
-    if first >= 0.5 and first >= 3 * second and mean[given] < first:
+    if first >= 0.5 and first >= 3 * second and mean[label] < first:
         return "wrong label"
     total = scipy.stats.entropy(mean)
-    between = total - np.mean([scipy.stats.entropy(one) for one in passes])
-    if first < 3 * second and first + second >= 0.75 and between < total / 4:
+    knowledge_part = total - np.mean([scipy.stats.entropy(one) for one in passes])
+    if first < 3 * second and first + second >= 0.75 and knowledge_part < total / 4:
         return "ambiguous"
     return "model does not know"
 
@@ -40,8 +40,10 @@ def test_as_the_definition_says_of_passes_that_differ_more_or_less():
     rng = np.random.default_rng(0)
     labels, base = rng.integers(0, 3, 2_000), rng.dirichlet([1.0, 1.0, 0.2], 2_000)
     concentration = np.geomspace(1, 30, 2_000)[:, None] * base + 1e-3
-    drawn = rng.gamma(concentration, size=(5, 2_000, 3)) + 1e-12
-    passes = drawn / drawn.sum(axis=2, keepdims=True)  # five draws of a Dirichlet distribution
+    gamma_passes = rng.gamma(concentration, size=(5, 2_000, 3)) + 1e-12
+    passes = gamma_passes / gamma_passes.sum(
+        axis=2, keepdims=True
+    )  # five draws of a Dirichlet distribution
     expected = [naive_reason(labels[z], passes[:, z]) for z in range(2_000)]
     assert find_reasons(labels, None, passes, np.arange(2_000)).tolist() == expected
 
@@ -77,14 +79,14 @@ def test_plain_cases_for_a_sample_given_the_second_class(passes, reason):
 def test_only_the_rows_asked_for_are_read(tmp_path):
     data = make_predictions(3, dtype=np.float32)
     np.save(tmp_path / "passes.npy", data.passes)
-    mapped = np.load(tmp_path / "passes.npy", mmap_mode="r")
+    mapped_passes = np.load(tmp_path / "passes.npy", mmap_mode="r")
     rows = np.array([5, 2, 399])
     bad = data.passes.copy()
     bad[:, 7] = np.nan
     expected = find_reasons(data.labels, None, data.passes, rows).tolist()
-    assert find_reasons(data.labels, None, mapped, rows).tolist() == expected
+    assert find_reasons(data.labels, None, mapped_passes, rows).tolist() == expected
     assert find_reasons(data.labels, None, bad, rows).tolist() == expected
-    assert find_reasons(data.labels, None, mapped, rows[:0]).tolist() == []
+    assert find_reasons(data.labels, None, mapped_passes, rows[:0]).tolist() == []
 
 
 def test_no_probabilities_are_refused():
@@ -125,7 +127,7 @@ def test_sentences(arguments, sentence):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["cifar10n-worst", "cifar10s"])
 def test_a_sure_model_is_right_more_often_than_a_lost_one(name):
-    path = SHARED / "predictions" / f"{name}.npz"
+    path = SHARED_DATA / "predictions" / f"{name}.npz"
     if not path.exists():
         pytest.skip(f"{path.name} is not here")
     data = np.load(path)

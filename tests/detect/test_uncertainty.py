@@ -40,8 +40,10 @@ def test_against_scipy(dtype):
     assert uncertainty.mutual_information(data.passes) == pytest.approx(total - within, abs=close)
     ordered = np.sort(mean, axis=1)
     assert uncertainty.margin(mean) == pytest.approx(ordered[:, -1] - ordered[:, -2], abs=1e-15)
-    own = np.take_along_axis(wide, mean.argmax(axis=1)[None, :, None], axis=2)[:, :, 0]
-    assert uncertainty.standard_deviation(data.passes) == pytest.approx(own.std(axis=0), abs=1e-12)
+    top_probability = np.take_along_axis(wide, mean.argmax(axis=1)[None, :, None], axis=2)[:, :, 0]
+    assert uncertainty.standard_deviation(data.passes) == pytest.approx(
+        top_probability.std(axis=0), abs=1e-12
+    )
     votes = data.passes.argmax(axis=2)
     ratio = 1 - stats.mode(votes, axis=0).count / len(votes)
     assert uncertainty.variation_ratio(data.passes) == pytest.approx(ratio, abs=1e-15)

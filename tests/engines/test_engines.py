@@ -42,17 +42,17 @@ def test_what_is_given_comes_before_the_item(threads):
 
 @pytest.mark.parametrize("threads", [1, 2, 4])
 def test_few_items_are_drawn_ahead(threads):
-    drawn = 0
+    n_drawn = 0
 
     def items():
-        nonlocal drawn
+        nonlocal n_drawn
         for item in range(200):
-            drawn += 1
+            n_drawn += 1
             yield item
 
     with Threads(threads) as engine:
         for number, _ in enumerate(engine.map(str, items())):
-            assert drawn - number <= 2 * threads + 1
+            assert n_drawn - number <= 2 * threads + 1
 
 
 @pytest.mark.parametrize("threads", [1, 4])
@@ -82,7 +82,7 @@ def test_a_tree_keeps_as_many_as_its_height():
     for letter in "abcde":
         tree.add(letter)
     assert tree.merge_all() == "(((ab)(cd))e)"
-    wide = MergeTree(lambda *some: f"({''.join(some)})", fan_in=3)
+    wide = MergeTree(lambda *parts: f"({''.join(parts)})", fan_in=3)
     for letter in "abcdefghijklmn":
         wide.add(letter)
     assert wide.merge_all() == "(((abc)(def)(ghi))((jkl)mn))"
@@ -100,8 +100,8 @@ def test_engines_by_name():
         assert engine.workers == engine.threads == 3
         with make_engine(engine) as same:
             assert same is engine
-        seen = set(engine.map(lambda _: time.sleep(0.02) or threading.get_ident(), range(6)))
-        assert len(seen) == 3  # still running
+        threads = set(engine.map(lambda _: time.sleep(0.02) or threading.get_ident(), range(6)))
+        assert len(threads) == 3  # still running
     with pytest.raises(uqled.InputError, match=r"engine is 'cloud'. Choose one of local, ray"):
         make_engine("cloud")
 

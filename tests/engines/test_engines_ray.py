@@ -91,9 +91,9 @@ def threads_seen(_):
     )
 
 
-def address_of(shared, _):
+def address_of(shared_array, _):
     """Where the worker sees an array, and if it may write there."""
-    return shared.flags.owndata, shared.flags.writeable, float(shared[0])
+    return shared_array.flags.owndata, shared_array.flags.writeable, float(shared_array[0])
 
 
 @pytest.mark.parametrize("workers", [1, 2, None])
@@ -130,23 +130,23 @@ def test_both_nodes_work(engine):
 @pytest.mark.parametrize("workers", [1, 2])
 @pytest.mark.usefixtures("engine")
 def test_few_are_in_flight(workers):
-    drawn, done = 0, 0
+    n_drawn, n_done = 0, 0
 
     def items():
-        nonlocal drawn
+        nonlocal n_drawn
         for item in range(40):
-            drawn += 1
-            assert drawn - done <= 4 * workers + 1
+            n_drawn += 1
+            assert n_drawn - n_done <= 4 * workers + 1
             yield item
 
     def advance(_):
-        nonlocal done
-        done += 1
+        nonlocal n_done
+        n_done += 1
 
     tasks = RayTasks(workers)
     tasks.reduce(add_prefix, items(), join, arguments=("",), advance=advance)
-    assert done == 40
-    drawn = done = 0
+    assert n_done == 40
+    n_drawn = n_done = 0
     for result in tasks.map(add_prefix, items(), arguments=("",)):
         advance(result)
 
@@ -242,9 +242,9 @@ def test_results_do_not_pile_up_in_the_driver(engine):
 
 
 def test_what_is_given_is_shared_memory(engine):
-    shared = np.arange(1e6)
-    for owned, writeable, first in engine.map(address_of, range(4), arguments=(shared,)):
-        assert (owned, writeable, first) == (False, False, 0.0)
+    shared_array = np.arange(1e6)
+    for is_owner, writeable, first in engine.map(address_of, range(4), arguments=(shared_array,)):
+        assert (is_owner, writeable, first) == (False, False, 0.0)
 
 
 def test_a_task_has_the_threads_it_asked_for(engine):

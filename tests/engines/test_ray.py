@@ -15,12 +15,12 @@ import pytest
 pytest.importorskip("ray")
 
 TESTS = Path(__file__).parents[1]
-QUICK = (
+QUICK_TESTS = (
     "detect/parts/test_parts_ray.py::test_shards_of_names_and_the_flags_of_cleanlab",
     "detect/parts/test_parts_ray.py::test_a_worker_killed_in_the_middle[select_part_samples]",
     "predict/test_crossval_ray.py::test_a_worker_killed_in_the_middle_of_a_fold",
 )
-WHOLE = sorted(str(path.relative_to(TESTS)) for path in TESTS.rglob("test_*_ray.py"))
+ALL_TESTS = sorted(str(path.relative_to(TESTS)) for path in TESTS.rglob("test_*_ray.py"))
 #: Ray that hangs.
 TIMEOUT = 400
 
@@ -28,8 +28,8 @@ TIMEOUT = 400
 @pytest.mark.parametrize(
     "tests",
     [
-        pytest.param(QUICK, id="sweeps-and-folds"),
-        *(pytest.param((name,), id=name, marks=pytest.mark.slow) for name in WHOLE),
+        pytest.param(QUICK_TESTS, id="sweeps-and-folds"),
+        *(pytest.param((name,), id=name, marks=pytest.mark.slow) for name in ALL_TESTS),
     ],
 )
 def test_on_two_nodes(tmp_path: Path, tests: tuple[str, ...]) -> None:

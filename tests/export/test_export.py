@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import uqled
 from exports import (
     CODES,
-    WRONG,
+    WRONG_LABELS,
     command,
     decide,
     export,
@@ -38,9 +38,9 @@ def decision(index, action, label=None):
     return Decision(index, action, label, "ann", 0.0, 1)
 
 
-def found_errors(codes, wrong, K=3):
+def found_errors(codes, wrong_labels, K=3):
     return uqled.find_label_errors(
-        encode_labels(codes, K), probabilities(codes, K, wrong), method="cl-pbnr"
+        encode_labels(codes, K), probabilities(codes, K, wrong_labels), method="cl-pbnr"
     )
 
 
@@ -48,21 +48,21 @@ def found_errors(codes, wrong, K=3):
 
 
 def test_flags_remove_relabel_or_keep():
-    labels, errors = encode_labels(CODES), found_errors(CODES, WRONG)
+    labels, errors = encode_labels(CODES), found_errors(CODES, WRONG_LABELS)
     assert errors.ranked.tolist() == [0, 4, 8]
-    removed = correct_labels(labels, errors, unreviewed="drop")
-    assert removed.rows.tolist() == [1, 2, 3, 5, 6, 7]
+    removal = correct_labels(labels, errors, unreviewed="drop")
+    assert removal.rows.tolist() == [1, 2, 3, 5, 6, 7]
     assert [
-        (c.index, c.action, c.given, c.label, c.because, c.reviewer) for c in removed.corrections
+        (c.index, c.action, c.given, c.label, c.because, c.reviewer) for c in removal.corrections
     ] == [
         (0, "drop", 0, None, "cl-pbnr", None),
         (4, "drop", 1, None, "cl-pbnr", None),
         (8, "drop", 2, None, "cl-pbnr", None),
     ]
-    assert removed.corrections[0].score == pytest.approx(0.02)
-    relabelled = correct_labels(labels, errors, unreviewed="relabel")
-    assert relabelled.codes.tolist() == [1, 0, 0, 1, 2, 1, 2, 2, 0]
-    assert relabelled.is_kept.all()
+    assert removal.corrections[0].score == pytest.approx(0.02)
+    relabelling = correct_labels(labels, errors, unreviewed="relabel")
+    assert relabelling.codes.tolist() == [1, 0, 0, 1, 2, 1, 2, 2, 0]
+    assert relabelling.is_kept.all()
     assert correct_labels(labels, errors, unreviewed="keep").corrections == []
     assert labels.codes.tolist() == CODES
 
@@ -77,7 +77,10 @@ def test_decisions_win_over_flags():
     }
     for unreviewed in ("drop", "relabel", "keep"):
         corrected_labels = correct_labels(
-            encode_labels(CODES), found_errors(CODES, WRONG), decisions, unreviewed=unreviewed
+            encode_labels(CODES),
+            found_errors(CODES, WRONG_LABELS),
+            decisions,
+            unreviewed=unreviewed,
         )
         by = {
             c.index: (c.action, c.label, c.because, c.reviewer)
@@ -97,7 +100,7 @@ def test_decisions_win_over_flags():
 
 
 def test_what_is_gone_is_not_counted_as_left():
-    labels, errors = encode_labels(CODES), found_errors(CODES, WRONG)
+    labels, errors = encode_labels(CODES), found_errors(CODES, WRONG_LABELS)
     flagged = np.flatnonzero(errors.mask).tolist()
     decisions = {i: decision(i, "keep") for i in flagged[1:]}
     corrected_labels = correct_labels(labels, errors, decisions, missing=flagged[:2])
@@ -112,14 +115,14 @@ def test_what_is_gone_is_not_counted_as_left():
     st.dictionaries(st.integers(0, 5), st.integers(0, 2)),
     st.sampled_from(["drop", "relabel", "keep"]),
 )
-def test_changes_say_all_and_lead_back(codes, answers, wrong, unreviewed):
+def test_changes_say_all_and_lead_back(codes, answers, wrong_labels, unreviewed):
     codes = [0, 1, 2, *codes]
     decisions = {
         i: decision(i, "relabel", what) if isinstance(what, int) else decision(i, what)
         for i, what in answers.items()
     }
     corrected_labels = correct_labels(
-        encode_labels(codes), found_errors(codes, wrong), decisions, unreviewed=unreviewed
+        encode_labels(codes), found_errors(codes, wrong_labels), decisions, unreviewed=unreviewed
     )
     # Whoever has the given labels and the changes can do it alone, without this package.
     series = pd.Series(codes)
@@ -134,7 +137,7 @@ def test_changes_say_all_and_lead_back(codes, answers, wrong, unreviewed):
 
 
 def test_what_cannot_be_is_refused():
-    labels, errors = encode_labels(CODES), found_errors(CODES, WRONG)
+    labels, errors = encode_labels(CODES), found_errors(CODES, WRONG_LABELS)
     with pytest.raises(InputError, match="unreviewed is 'delete'"):
         correct_labels(labels, errors, unreviewed="delete")
     with pytest.raises(InputError, match="name sample 9 and class None"):
@@ -166,7 +169,7 @@ def test_flags_nobody_looked_at_are_kept_unless_asked_otherwise(tmp_path):
 def test_summary_counts():
     decisions = {0: decision(0, "keep"), 5: decision(5, "drop")}
     corrected_labels = correct_labels(
-        encode_labels(CODES), found_errors(CODES, WRONG), decisions, unreviewed="relabel"
+        encode_labels(CODES), found_errors(CODES, WRONG_LABELS), decisions, unreviewed="relabel"
     )
     lines = [" ".join(line.split()) for line in describe_corrections(corrected_labels).splitlines()]
     assert lines[0] == "3 of 9 samples change, 8 are left"
@@ -183,18 +186,18 @@ def test_summary_counts():
 def test_clean_gives_the_data_set_without_touching_it(tmp_path):
     inputs = np.arange(18.0).reshape(9, 2)
     data = uqled.Dataset.from_arrays(inputs, np.array(list("abc"))[CODES])
-    errors = found_errors(CODES, WRONG)
-    cleaned = uqled.clean(data, errors)
-    assert cleaned.labels.codes.tolist() == [0, 0, 1, 1, 2, 2]
-    assert cleaned.inputs.tolist() == inputs[[1, 2, 3, 5, 6, 7]].tolist()
-    assert cleaned.ids.tolist() == ["1", "2", "3", "5", "6", "7"]
+    errors = found_errors(CODES, WRONG_LABELS)
+    cleaned_data = uqled.clean(data, errors)
+    assert cleaned_data.labels.codes.tolist() == [0, 0, 1, 1, 2, 2]
+    assert cleaned_data.inputs.tolist() == inputs[[1, 2, 3, 5, 6, 7]].tolist()
+    assert cleaned_data.ids.tolist() == ["1", "2", "3", "5", "6", "7"]
     assert data.labels.codes.tolist() == CODES
     path = tmp_path / "decisions.sqlite"
     with Decisions(path, n_samples=9, classes=["a", "b", "c"]) as store:
         store.decide([(0, "keep", None), (4, "relabel", 0)], reviewer="ann")
-        cleaned = uqled.clean(data, errors, store, unreviewed="relabel")
+        cleaned_data = uqled.clean(data, errors, store, unreviewed="relabel")
         assert uqled.clean(data, None, store).labels.codes.tolist() == [0, 0, 0, 1, 0, 1, 2, 2, 2]
-    assert cleaned.labels.codes.tolist() == [0, 0, 0, 1, 0, 1, 2, 2, 0]
+    assert cleaned_data.labels.codes.tolist() == [0, 0, 0, 1, 0, 1, 2, 2, 0]
     with pytest.raises(InputError, match="other labels"):
         uqled.clean(data, found_errors(CODES[::-1], {}))
 
@@ -208,10 +211,10 @@ def test_the_record_leads_back_to_the_given_labels(tmp_path, to, unreviewed):
     decisions = [(0, "drop", None), (5, "relabel", 2), (9, "keep", None)]
     run = image_run(tmp_path, decisions=decisions)
     out = tmp_path / f"clean.{to}"
-    written = export(run, to, out, unreviewed=unreviewed)
-    assert all(path.exists() for path in written)
-    given = Run.open(run).predictions().labels
-    assert restore_given_labels(out).tolist() == given.values[given.codes].tolist()
+    record = export(run, to, out, unreviewed=unreviewed)
+    assert all(path.exists() for path in record)
+    given_labels = Run.open(run).predictions().labels
+    assert restore_given_labels(out).tolist() == given_labels.values[given_labels.codes].tolist()
 
 
 @pytest.mark.parametrize("values", [[3, 7, 11], [True, False], ["1", "01", "x"], [1.0, 2.0, 5.0]])
@@ -261,15 +264,15 @@ def test_the_way_back_refuses_what_it_does_not_know(tmp_path):
     with pytest.raises(FileError, match="cleanlab"):
         restore_given_labels(tmp_path / "issues.csv")
     export(run, "csv", out)
-    whole = out.read_text()
-    out.write_text("\n".join(whole.splitlines()[:-1]) + "\n")
+    content = out.read_text()
+    out.write_text("\n".join(content.splitlines()[:-1]) + "\n")
     with pytest.raises(FileError, match="19 samples, and its record says 20"):
         restore_given_labels(out)
-    out.write_text(whole.replace(",dog", ",wolf"))
+    out.write_text(content.replace(",dog", ",wolf"))
     with pytest.raises(FileError, match="'wolf'"):
         restore_given_labels(out)
     record = tmp_path / "clean.csv.changes.csv"
     record.write_text(record.read_text().replace("drop", "eat"))
-    out.write_text(whole)
+    out.write_text(content)
     with pytest.raises(FileError, match="eat"):
         restore_given_labels(out)

@@ -96,7 +96,7 @@ def test_what_the_command_refuses(tmp_path, monkeypatch, words, message):
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         (["--to", "csv", "--out", "there.csv"], "'there.csv' exists"),
         (["--to", "csv", "--out", "new.txt"], "new.txt"),
@@ -108,14 +108,14 @@ def test_what_the_command_refuses(tmp_path, monkeypatch, words, message):
         ),
     ],
 )
-def test_targets_are_refused_before_the_run_is_read(tmp_path, monkeypatch, words, said):
+def test_targets_are_refused_before_the_run_is_read(tmp_path, monkeypatch, words, message):
     monkeypatch.chdir(tmp_path)
     Path("there.csv").write_text("mine")
     Path("full").mkdir()
     Path("full/mine.txt").write_text("mine")
     result = command("export", "nowhere", *words)
     assert result.exit_code == 2
-    assert said in result.stderr
+    assert message in result.stderr
     assert "holds no run" not in result.stderr
 
 
@@ -207,4 +207,4 @@ def test_another_package_adds_a_format(tmp_path, monkeypatch):
         with pytest.raises(FileError, match="labels are as they were given"):
             restore_given_labels(out)
     finally:
-        EXPORT_FORMATS._loaded.pop("jsonl", None)
+        EXPORT_FORMATS._loaded_entries.pop("jsonl", None)

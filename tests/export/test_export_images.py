@@ -20,7 +20,7 @@ from typer.testing import CliRunner
 import uqled
 from exports import (
     HOSTILE,
-    MOVED,
+    MOVED_IMAGES,
     export,
     files_of,
     hashes,
@@ -39,20 +39,20 @@ from uqled.storage.run import Run
 # ---- folders
 
 
-@pytest.mark.parametrize("packed", [False, True])
-def test_a_folder_holds_the_original_bytes(tmp_path, packed):
+@pytest.mark.parametrize("is_packed", [False, True])
+def test_a_folder_holds_the_original_bytes(tmp_path, is_packed):
     source = image_folder(tmp_path / "data")
-    if packed:
+    if is_packed:
         archive = shutil.make_archive(str(tmp_path / "packed"), "zip", source)
-    place = Path(archive) if packed else source
+    place = Path(archive) if is_packed else source
     run = image_run(tmp_path, place=place, decisions=[(0, "drop", None), (18, "keep", None)])
-    before = hashes(source) | {"zip": place.read_bytes() if packed else None}
+    before = hashes(source) | {"zip": place.read_bytes() if is_packed else None}
     export(run, "folder", tmp_path / "clean", unreviewed="relabel")
-    assert hashes(source) | {"zip": place.read_bytes() if packed else None} == before
+    assert hashes(source) | {"zip": place.read_bytes() if is_packed else None} == before
 
     result = load_files(tmp_path / "clean", shuffle=False)  # scikit-learn's reader
     assert result.target_names == ["cat", "dog", "ship"]
-    there = {
+    written_files = {
         result.target_names[k]: {
             data for data, t in zip(result.data, result.target, strict=True) if t == k
         }
@@ -62,10 +62,12 @@ def test_a_folder_holds_the_original_bytes(tmp_path, packed):
     for name in before:
         if name not in ("zip", "cat/0.jpg"):
             label = (
-                name.split("/")[0] if name == "ship/2.jpg" else MOVED.get(name, name.split("/")[0])
+                name.split("/")[0]
+                if name == "ship/2.jpg"
+                else MOVED_IMAGES.get(name, name.split("/")[0])
             )
             expected[label].add((source / name).read_bytes())
-    assert there == expected
+    assert written_files == expected
     assert len(result.data) == 23
 
 
@@ -74,8 +76,8 @@ def test_a_cleaned_folder_loads_again(tmp_path):
     export(run, "folder", tmp_path / "clean")
     again = uqled.load(tmp_path / "clean", cache=False)
     first = uqled.load(tmp_path / "data", cache=False)
-    kept = [i for i in range(24) if i not in (1, 9, 17, 18)]
-    assert again.fingerprint == first.subset(kept).fingerprint
+    kept_samples = [i for i in range(24) if i not in (1, 9, 17, 18)]
+    assert again.fingerprint == first.subset(kept_samples).fingerprint
 
 
 def test_links_lead_to_the_source(tmp_path):
@@ -257,8 +259,8 @@ write_export(plan_export(sys.argv[1], sys.argv[2], method="alg-ens"), sys.argv[3
 
 @pytest.mark.parametrize("to", ["folder", "label-studio"])
 def test_killed_in_the_middle_leaves_no_half_folder(tmp_path, to):
-    wrong = {i: (i // 8 + 1) % 3 for i in range(0, 24, 3)}
-    run = image_run(tmp_path, wrong=wrong)
+    wrong_labels = {i: (i // 8 + 1) % 3 for i in range(0, 24, 3)}
+    run = image_run(tmp_path, wrong=wrong_labels)
     out = tmp_path / "clean"
     process = subprocess.Popen([sys.executable, "-c", SLOWLY, str(run), to, str(out)])
     try:

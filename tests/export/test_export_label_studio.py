@@ -164,8 +164,8 @@ def test_label_studio_accepts_configuration_and_predictions(tmp_path, kind):
             assert config.validate_prediction(prediction, return_errors=True) == []
         for annotation in task.get("annotations", []):
             assert config.validate_annotation(annotation)
-    wrong = tasks[0]["predictions"][0] | {"result": [choice("no such class")]}
-    assert config.validate_prediction(wrong, return_errors=True) != []  # it does look
+    wrong_result = tasks[0]["predictions"][0] | {"result": [choice("no such class")]}
+    assert config.validate_prediction(wrong_result, return_errors=True) != []  # it does look
 
 
 @pytest.mark.filterwarnings("ignore")  # of a package that is not ours
@@ -199,14 +199,14 @@ def test_json_min_of_label_studios_converter_becomes_decisions(tmp_path):
         export_tasks(run, tmp_path / "tasks"),
         {1: says("dog"), 9: says("dog"), 17: says("DROP"), 18: says("cat", was_cancelled=True)},
     )
-    whole = save_tasks(tmp_path, tasks)
-    expected = read_annotations(whole, Run.open(run).predictions()).decisions
+    path = save_tasks(tmp_path, tasks)
+    expected = read_annotations(path, Run.open(run).predictions()).decisions
     assert {i: d[:2] for i, d in expected.items()} == {
         1: ("relabel", 1), 9: ("keep", None), 17: ("drop", None)
     }  # fmt: skip
     config = (tmp_path / "tasks/config.xml").read_text()
     label_studio = converter.Converter(config, str(tmp_path), download_resources=False)
-    label_studio.convert_to_json_min(str(whole), str(tmp_path / "min"), is_dir=False)
+    label_studio.convert_to_json_min(str(path), str(tmp_path / "min"), is_dir=False)
     (small,) = (tmp_path / "min").glob("*.json")
     result = read_annotations(small, Run.open(run).predictions()).decisions
     assert {i: d[:2] for i, d in result.items()} == {i: d[:2] for i, d in expected.items()}

@@ -12,7 +12,7 @@ from PIL import Image
 
 import uqled
 from exports import (
-    MOVED,
+    MOVED_IMAGES,
     export,
     files_of,
     image_folder,
@@ -43,12 +43,12 @@ def test_a_hub_data_set_of_images(tmp_path):
     assert result.features["label"] == ClassLabel(names=["cat", "dog", "ship"])
     assert result.features["image"] == ImageFeature()
     raw = result.cast_column("image", ImageFeature(decode=False))
-    seen = {row["id"]: row for row in raw}
-    assert len(seen) == 23
-    for name, row in seen.items():
+    row_of_id = {row["id"]: row for row in raw}
+    assert len(row_of_id) == 23
+    for name, row in row_of_id.items():
         assert row["image"]["bytes"] == (tmp_path / "data" / name).read_bytes()
         assert row["image"]["path"].endswith(name.split("/")[1])
-        label = MOVED.get(name, name.split("/")[0])
+        label = MOVED_IMAGES.get(name, name.split("/")[0])
         assert result.features["label"].int2str(row["label"]) == label
     with Image.open(tmp_path / "data" / result[3]["id"]) as original:
         assert np.array_equal(np.asarray(result[3]["image"]), np.asarray(original))
@@ -75,8 +75,8 @@ def test_a_hub_data_set_keeps_its_columns(tmp_path):
         "tags": [["t"] * i for i in range(9)],
     }
     (tmp_path / "data").mkdir()
-    whole = HubDataset.from_dict(rows, features=features)
-    whole.to_parquet(str(tmp_path / "data/test-00000-of-00001.parquet"))
+    hub_data = HubDataset.from_dict(rows, features=features)
+    hub_data.to_parquet(str(tmp_path / "data/test-00000-of-00001.parquet"))
     data = uqled.load(tmp_path / "data", label="fine", split="test", cache=False)
     run = make_run(tmp_path / "run", data, {4: 2}, decisions=[(0, "drop", None)])
     export(run, "huggingface", tmp_path / "clean", unreviewed="relabel")
@@ -130,9 +130,9 @@ def test_a_data_set_of_the_hub_by_name(tmp_path, monkeypatch):
 
     features = Features({"text": Value("string"), "label": ClassLabel(names=["n", "p"])})
     rows = {"text": [f"text {i}" for i in range(6)], "label": [0, 0, 0, 1, 1, 1]}
-    whole = HubDataset.from_dict(rows, features=features)
+    hub_data = HubDataset.from_dict(rows, features=features)
     with monkeypatch.context() as patch:
-        patch.setattr("datasets.load_dataset", lambda *_, **__: whole)
+        patch.setattr("datasets.load_dataset", lambda *_, **__: hub_data)
         run = make_run(tmp_path / "run", uqled.load("hf:someone/texts", split="test"), {1: 1})
         export(run, "huggingface", tmp_path / "clean", unreviewed="relabel")
     result = hub(tmp_path / "clean", tmp_path, "test")
@@ -168,9 +168,9 @@ def test_the_layout_of_fiftyone(tmp_path):
     assert flagged["label"] == 2
     assert flagged["attributes"]["mistakenness"] == pytest.approx(0.98)
     assert flagged["attributes"]["is_label_issue"] is True
-    decided = result["labels"]["00000001"]
-    assert decided["label"] == 2
-    assert decided["attributes"] | {"mistakenness": 0} == {
+    decided_label = result["labels"]["00000001"]
+    assert decided_label["label"] == 2
+    assert decided_label["attributes"] | {"mistakenness": 0} == {
         "mistakenness": 0, "is_label_issue": False, "is_decided": True, "given_label": "cat",
         "suggested_label": "dog", "sample": "cat/1.png",
     }  # fmt: skip
@@ -186,17 +186,17 @@ def test_fiftyones_importer_opens_it(tmp_path):
     export(run, "fiftyone", tmp_path / "clean")
     predictions = Run.open(run).predictions()
     names, ids = predictions.labels.names, predictions.ids
-    given = predictions.labels.codes.copy()
-    given[1] = 2
-    seen = set()
+    codes = predictions.labels.codes.copy()
+    codes[1] = 2
+    class_names = set()
     with importers.FiftyOneImageClassificationDatasetImporter(str(tmp_path / "clean")) as importer:
         assert importer.get_dataset_info() == {"classes": list(names)}
         for path, _, label in importer:
             index = int(Path(path).stem)
-            seen.add(index)
-            assert label.label == names[given[index]]
+            class_names.add(index)
+            assert label.label == names[codes[index]]
             assert label["sample"] == ids[index]
             suspect = index in (1, 17, 18)
             assert label["mistakenness"] == pytest.approx(0.98 if suspect else 0.1)
             assert Path(path).read_bytes() == (source / ids[index]).read_bytes()
-    assert seen == set(range(24)) - {9}
+    assert class_names == set(range(24)) - {9}

@@ -26,7 +26,7 @@ from uqled.export.record import read_corrections, restore_given_labels
 # ---- killed while a file is replaced
 
 
-class Killed(BaseException):
+class KilledError(BaseException):
     pass
 
 
@@ -36,7 +36,7 @@ def kill_at_rename(monkeypatch, number):
 
     def count(old, new):
         if len(renames) + 1 == number:
-            raise Killed
+            raise KilledError
         renames.append(Path(new).name)
         rename(old, new)
 
@@ -49,12 +49,12 @@ def test_a_kill_at_any_rename_loses_nothing(tmp_path, monkeypatch, number):
     run = image_run(tmp_path)
     out, note = tmp_path / "clean.csv", tmp_path / "clean.csv.changes.json"
     export(run, "csv", out)
-    old, given = out.read_bytes(), restore_given_labels(out).tolist()
+    old, given_labels = out.read_bytes(), restore_given_labels(out).tolist()
     with monkeypatch.context() as patch:
         was_killed = kill_at_rename(patch, number)
         try:
             export(run, "csv", out, overwrite=True, unreviewed="relabel")
-        except Killed:
+        except KilledError:
             assert number < 5
     names = [note.name, out.name, f"{out.name}.changes.csv", note.name]
     assert was_killed == names[: number - 1]
@@ -62,13 +62,13 @@ def test_a_kill_at_any_rename_loses_nothing(tmp_path, monkeypatch, number):
         with pytest.raises(FileError, match="was interrupted"):
             restore_given_labels(out)
     else:
-        assert restore_given_labels(out).tolist() == given
+        assert restore_given_labels(out).tolist() == given_labels
         assert json.loads(note.read_text())["unreviewed"] == ("drop" if number == 1 else "relabel")
     assert (out.read_bytes() == old) == (number <= 2)
     assert len(pd.read_csv(out)) == (20 if number <= 2 else 24)
     export(run, "csv", out, overwrite=True)
     assert out.read_bytes() == old
-    assert restore_given_labels(out).tolist() == given
+    assert restore_given_labels(out).tolist() == given_labels
     assert not list(tmp_path.glob(".uqled-*"))
 
 
@@ -136,23 +136,23 @@ def test_folders_that_somebody_builds_stay(tmp_path):
         os.utime(folder, (0, 0))
     mine[2].write_text("a file")
     (tmp_path / ".uqled-export-link").symlink_to(tmp_path / "data")
-    busy, abandoned = tmp_path / ".uqled-export-busy", tmp_path / ".uqled-export-left"
-    for folder in (busy, abandoned):
+    live_folder, abandoned_folder = tmp_path / ".uqled-export-busy", tmp_path / ".uqled-export-left"
+    for folder in (live_folder, abandoned_folder):
         (folder / "cat").mkdir(parents=True)
         os.utime(folder, (0, 0))
-    lock = os.open(busy, os.O_RDONLY)
+    lock = os.open(live_folder, os.O_RDONLY)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX)
         export(run, "folder", tmp_path / "clean")
-        assert busy.is_dir()
-        assert not abandoned.exists()
+        assert live_folder.is_dir()
+        assert not abandoned_folder.exists()
         assert all(path.exists() for path in mine)
         assert (tmp_path / ".uqled-export-link").is_symlink()
         assert len(list((tmp_path / "data").rglob("*.*g"))) == 24
     finally:
         os.close(lock)
     export(run, "folder", tmp_path / "again")
-    assert not busy.exists()
+    assert not live_folder.exists()
 
 
 def test_a_folder_has_the_rights_that_a_new_one_has(tmp_path, monkeypatch):
@@ -278,10 +278,10 @@ def test_a_note_of_another_shape_is_refused(tmp_path, to):
         {"to": {}},
     ]
     without = {key: value for key, value in about.items() if key != "to"}
-    changed = [[], {"format": 1}, without, *(about | one for one in changes)]
+    wrong_notes = [[], {"format": 1}, without, *(about | one for one in changes)]
     if to == "csv":
-        changed.append(about | {"label": "no such column"})
-    for content in changed:
+        wrong_notes.append(about | {"label": "no such column"})
+    for content in wrong_notes:
         note.write_text(json.dumps(content))
         with pytest.raises(FileError, match=r"clean\.(csv|folder)"):
             restore_given_labels(out)

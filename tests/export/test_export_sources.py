@@ -83,8 +83,8 @@ def test_labels_edited_outside_of_the_run_are_no_harm(tmp_path):
     frame.loc[~frame.index.astype(str).isin(ids), "label"] = "d5"
     save(frame, tmp_path / "data.csv")
     export(run, "csv", tmp_path / "out.csv", unreviewed="keep")
-    cleaned = pd.read_csv(tmp_path / "out.csv")
-    assert cleaned["label"].tolist() == frame["label"][[int(name) for name in ids]].tolist()
+    cleaned_table = pd.read_csv(tmp_path / "out.csv")
+    assert cleaned_table["label"].tolist() == frame["label"][[int(name) for name in ids]].tolist()
 
 
 def test_names_of_classes_that_changed_places(tmp_path):
@@ -148,8 +148,8 @@ def test_labels_made_wrong_on_purpose_are_no_edit(tmp_path, name):
     expected = frame["label"].tolist()
     expected[0] = "d8"  # as the run was told; sample 1 is back where it was
     assert read(out)["label"].tolist() == expected
-    given = restore_given_labels(out).tolist()
-    assert given == data.labels.values[noisy].tolist()
+    given_labels = restore_given_labels(out).tolist()
+    assert given_labels == data.labels.values[noisy].tolist()
     frame.loc[2, "label"] = "d5"
     save(frame, tmp_path / name)
     with pytest.raises(FileError, match=r"1 of 30 labels \('2' was 'd8' and is 'd5'\)"):
@@ -241,23 +241,25 @@ def test_a_source_that_cannot_be_is_our_error(tmp_path, place):
 
 def test_a_moved_folder_can_be_named_and_changed_files_are_tolerated(tmp_path):
     run = image_run(tmp_path, decisions=[(1, "relabel", 2)])
-    moved = (tmp_path / "data").rename(tmp_path / "elsewhere")
-    (moved / "dog" / "new.png").write_bytes((moved / "dog" / "1.png").read_bytes())
-    (moved / "ship" / "2.jpg").unlink()
-    gone = Run.open(run).predictions().ids.index("ship/2.jpg")
+    moved_folder = (tmp_path / "data").rename(tmp_path / "elsewhere")
+    (moved_folder / "dog" / "new.png").write_bytes((moved_folder / "dog" / "1.png").read_bytes())
+    (moved_folder / "ship" / "2.jpg").unlink()
+    missing_index = Run.open(run).predictions().ids.index("ship/2.jpg")
     result = command("export", run, "--to", "folder", "--out", tmp_path / "clean")
     assert result.exit_code == 2
     message = " ".join(result.output.split())
     assert f"is not at {str(tmp_path / 'data')!r}" in message
     assert "Name the place where it is now with --data" in message
-    result = command("export", run, "--to", "folder", "--out", tmp_path / "clean", "--data", moved)
+    result = command(
+        "export", run, "--to", "folder", "--out", tmp_path / "clean", "--data", moved_folder
+    )
     assert result.exit_code == 0, result.output
     assert "1 file is gone: 'ship/2.jpg'." in result.output
     assert "1 file is new and not part of this run: 'dog/new.png'." in result.output
     changes = {c.index: (c.action, c.because) for c in read_corrections(tmp_path / "clean")}
-    assert changes == {1: ("relabel", "decision"), gone: ("drop", "missing file")}
+    assert changes == {1: ("relabel", "decision"), missing_index: ("drop", "missing file")}
     assert len(list((tmp_path / "clean").glob("*/*"))) == 23
-    result = command("report", run, "--data", moved)
+    result = command("report", run, "--data", moved_folder)
     assert result.exit_code == 0, result.output
     page = (run / "report.html").read_text()
     assert "1 file is gone: &#39;ship/2.jpg&#39;." in page

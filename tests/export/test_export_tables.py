@@ -14,7 +14,7 @@ import pytest
 import uqled
 from exports import (
     CODES,
-    WRONG,
+    WRONG_LABELS,
     command,
     decide,
     export,
@@ -31,14 +31,14 @@ from uqled.storage.run import Run
 # ---- tables of labels
 
 
-ODD = ["007", "NA", "", 'say "hi"', "a,b", "two\nlines", " spaces ", "1e3", "ü"]
+ODD_TEXTS = ["007", "NA", "", 'say "hi"', "a,b", "two\nlines", " spaces ", "1e3", "ü"]
 
 
 def texts():
     """A table with everything that a careless reader changes."""
     return pd.DataFrame(
         {
-            "code": ODD,
+            "code": ODD_TEXTS,
             "text": [f"this is text number {i}, of some length" for i in range(9)],
             "label": np.array(["bad", "good", "NA"])[CODES],
             "stars": [1.50, 2, 3, 4, 5, 6, 7, 8, 9],
@@ -47,19 +47,26 @@ def texts():
 
 
 def test_csv_keeps_all_but_the_labels(tmp_path):
-    wrong, decisions = {0: 2, 3: 0, 8: 1}, [(8, "keep", None)]
-    run = table_run(tmp_path, texts(), wrong=wrong, inputs="text", decisions=decisions)
+    wrong_labels, decisions = {0: 2, 3: 0, 8: 1}, [(8, "keep", None)]
+    run = table_run(tmp_path, texts(), wrong=wrong_labels, inputs="text", decisions=decisions)
     before = (tmp_path / "data.csv").read_bytes()
     export(run, "csv", tmp_path / "clean.csv", unreviewed="relabel")
     assert (tmp_path / "data.csv").read_bytes() == before
-    source, cleaned = (
+    source, cleaned_table = (
         pd.read_csv(tmp_path / name, dtype=str, keep_default_na=False)
         for name in ("data.csv", "clean.csv")
     )
-    assert cleaned.drop(columns="label").equals(source.drop(columns="label"))
+    assert cleaned_table.drop(columns="label").equals(source.drop(columns="label"))
     # The classes are NA, bad and good, sorted; the model takes sample 0 for good, 3 for NA.
     assert source["label"].tolist() == ["bad"] * 3 + ["good"] * 3 + ["NA"] * 3
-    assert cleaned["label"].tolist() == ["good", "bad", "bad", "NA", *["good"] * 2, *["NA"] * 3]
+    assert cleaned_table["label"].tolist() == [
+        "good",
+        "bad",
+        "bad",
+        "NA",
+        *["good"] * 2,
+        *["NA"] * 3,
+    ]
 
 
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
@@ -85,16 +92,16 @@ def test_a_csv_of_any_form_differs_in_its_labels_alone(tmp_path, quote, separato
     def line(text, label):
         return separator.join(f"{quote}{entry}{quote}" for entry in (text, label))
 
-    odd = f'"caf\u00e9 \u00fc, or; ""x""{separator} \ntwo lines"{separator}{quote}b{quote}'
+    odd_field = f'"caf\u00e9 \u00fc, or; ""x""{separator} \ntwo lines"{separator}{quote}b{quote}'
     lines = [line("text", "label")]
     lines += [line(f"caf\u00e9 {i}", "abc"[code]) for i, code in enumerate(CODES)]
-    before = "\r\n".join([*lines, "", odd]).encode(encoding)  # a blank line, no end of line
+    before = "\r\n".join([*lines, "", odd_field]).encode(encoding)  # a blank line, no end of line
     (tmp_path / "data.csv").write_bytes(mark + before)
     run = make_run(tmp_path / "run", uqled.load(tmp_path / "data.csv"), {4: 2, 9: 0})
     export(run, "csv", tmp_path / "clean.csv", unreviewed="relabel")
-    changed = [*lines[:5], line("caf\u00e9 4", "c"), *lines[6:]]
-    new = odd[: -len(f"b{quote}")] + f"a{quote}"
-    expected = mark + "\r\n".join([*changed, "", new]).encode(encoding)
+    expected_lines = [*lines[:5], line("caf\u00e9 4", "c"), *lines[6:]]
+    new = odd_field[: -len(f"b{quote}")] + f"a{quote}"
+    expected = mark + "\r\n".join([*expected_lines, "", new]).encode(encoding)
     assert (tmp_path / "clean.csv").read_bytes() == expected
 
 
@@ -102,8 +109,8 @@ def test_dropped_rows_leave_a_csv(tmp_path):
     run = table_run(tmp_path, texts(), wrong={0: 2, 4: 0}, inputs="text")
     decide(run, (8, "drop", None))
     export(run, "csv", tmp_path / "clean.tsv")
-    cleaned = pd.read_csv(tmp_path / "clean.tsv", dtype=str, keep_default_na=False, sep="\t")
-    assert cleaned["code"].tolist() == [ODD[i] for i in (1, 2, 3, 5, 6, 7)]
+    cleaned_table = pd.read_csv(tmp_path / "clean.tsv", dtype=str, keep_default_na=False, sep="\t")
+    assert cleaned_table["code"].tolist() == [ODD_TEXTS[i] for i in (1, 2, 3, 5, 6, 7)]
 
 
 def test_parquet_keeps_types_columns_and_metadata(tmp_path):
@@ -116,25 +123,25 @@ def test_parquet_keeps_types_columns_and_metadata(tmp_path):
     rows = {"text": [f"text {i}" for i in range(9)], "label": CODES, "n": list(range(9))}
     HubDataset.from_dict(rows, features=features).to_parquet(str(tmp_path / "data.parquet"))
     data = uqled.load(tmp_path / "data.parquet")
-    run = make_run(tmp_path / "run", data, WRONG, decisions=[(1, "relabel", 2)])
+    run = make_run(tmp_path / "run", data, WRONG_LABELS, decisions=[(1, "relabel", 2)])
     export(run, "parquet", tmp_path / "clean.parquet")
-    cleaned = HubDataset.from_parquet(
+    cleaned_data = HubDataset.from_parquet(
         str(tmp_path / "clean.parquet"), cache_dir=str(tmp_path / "c")
     )
-    assert cleaned.features == features
-    assert cleaned["n"][:] == [1, 2, 3, 5, 6, 7]
-    assert cleaned["label"][:] == [2, 0, 1, 1, 2, 2]
+    assert cleaned_data.features == features
+    assert cleaned_data["n"][:] == [1, 2, 3, 5, 6, 7]
+    assert cleaned_data["label"][:] == [2, 0, 1, 1, 2, 2]
 
 
 def test_other_types_of_labels_keep_their_type(tmp_path):
     frame = pd.DataFrame({"x": np.arange(9.0), "y": np.arange(9.0) ** 2})
     frame["label"] = pd.Categorical(np.array(["u", "v", "w"])[CODES])
-    run = table_run(tmp_path, frame, "data.parquet", wrong=WRONG)
+    run = table_run(tmp_path, frame, "data.parquet", wrong=WRONG_LABELS)
     export(run, "parquet", tmp_path / "clean.parquet", unreviewed="relabel")
-    cleaned = pd.read_parquet(tmp_path / "clean.parquet")
-    assert str(cleaned["label"].dtype) == "category"
-    assert cleaned["label"].tolist() == ["v", "u", "u", "v", "w", "v", "w", "w", "u"]
-    assert cleaned[["x", "y"]].equals(frame[["x", "y"]])
+    cleaned_table = pd.read_parquet(tmp_path / "clean.parquet")
+    assert str(cleaned_table["label"].dtype) == "category"
+    assert cleaned_table["label"].tolist() == ["v", "u", "u", "v", "w", "v", "w", "w", "u"]
+    assert cleaned_table[["x", "y"]].equals(frame[["x", "y"]])
 
 
 def test_what_is_no_table_becomes_ids_and_labels(tmp_path):
@@ -145,8 +152,8 @@ def test_what_is_no_table_becomes_ids_and_labels(tmp_path):
     assert frame.equals(pd.read_parquet(tmp_path / "clean.parquet").astype(frame.dtypes))
     labels = dict(zip(frame["id"], frame["label"], strict=True))
     assert len(labels) == 24
-    moved = {name: label for name, label in labels.items() if name.split("/")[0] != label}
-    assert moved == {
+    moved_labels = {name: label for name, label in labels.items() if name.split("/")[0] != label}
+    assert moved_labels == {
         "cat/1.png": "dog", "dog/1.png": "ship", "ship/1.png": "cat", "ship/2.jpg": "cat"
     }  # fmt: skip
 
@@ -158,7 +165,7 @@ def test_images_of_a_parquet_file_stay_out_of_a_csv(tmp_path):
     table = pa.table({"image": cells, "label": CODES, "note": list("abcdefghi")})
     pq.write_table(table, tmp_path / "data.parquet")
     data = uqled.load(tmp_path / "data.parquet", cache=False)
-    run = make_run(tmp_path / "run", data, WRONG)
+    run = make_run(tmp_path / "run", data, WRONG_LABELS)
     export(run, "csv", tmp_path / "clean.csv")
     frame = pd.read_csv(tmp_path / "clean.csv")
     assert frame.columns.tolist() == ["id", "label", "note"]
@@ -238,7 +245,7 @@ def test_rows_of_a_split_and_a_limit_are_the_right_ones(tmp_path, name):
 
 def test_a_run_of_arrays_gives_labels_but_no_samples(tmp_path):
     data = uqled.Dataset.from_arrays(np.zeros((9, 2)), CODES)
-    run = make_run(tmp_path / "run", data, WRONG)
+    run = make_run(tmp_path / "run", data, WRONG_LABELS)
     export(run, "csv", tmp_path / "clean.csv")
     assert pd.read_csv(tmp_path / "clean.csv")["label"].tolist() == [0, 0, 1, 1, 2, 2]
     with pytest.raises(InputError, match="arrays in memory"):
@@ -252,16 +259,16 @@ def test_a_run_of_arrays_gives_labels_but_no_samples(tmp_path):
 def test_cleanlab_columns_are_those_of_datalab(tmp_path):
     from cleanlab import Datalab
 
-    codes, wrong = np.repeat([0, 1, 2], 30), {0: 1, 7: 1, 40: 2, 41: 2, 42: 2, 80: 0, 85: 0}
+    codes, wrong_labels = np.repeat([0, 1, 2], 30), {0: 1, 7: 1, 40: 2, 41: 2, 42: 2, 80: 0, 85: 0}
     data = uqled.Dataset.from_arrays(np.zeros((90, 2)), np.array(["u", "v", "w"])[codes])
-    run = make_run(tmp_path / "run", data, wrong, passes=False)
+    run = make_run(tmp_path / "run", data, wrong_labels, passes=False)
     for name in ("issues.parquet", "issues.csv"):
         export(run, "cleanlab", tmp_path / name, method="cl-pbnr")
     ours = pd.read_parquet(tmp_path / "issues.parquet")
     lab = Datalab({"label": data.labels.values[codes].tolist()}, label_name="label", verbosity=0)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # cleanlab uses what pandas will drop
-        lab.find_issues(pred_probs=probabilities(codes, 3, wrong), issue_types={"label": {}})
+        lab.find_issues(pred_probs=probabilities(codes, 3, wrong_labels), issue_types={"label": {}})
     theirs = lab.get_issues("label")
     assert set(theirs.columns) <= set(ours.columns)
     for column in ("is_label_issue", "given_label", "predicted_label"):
@@ -278,15 +285,15 @@ def test_cleanlab_trains_on_what_is_no_issue(tmp_path):
     from sklearn.linear_model import LogisticRegression
 
     X = np.random.default_rng(0).normal(size=(9, 2))
-    run = make_run(tmp_path / "run", uqled.Dataset.from_arrays(X, CODES), WRONG)
+    run = make_run(tmp_path / "run", uqled.Dataset.from_arrays(X, CODES), WRONG_LABELS)
     decide(run, (0, "keep", None), (5, "drop", None), (6, "relabel", 1), (7, "relabel", 2))
     export(run, "cleanlab", tmp_path / "issues.csv")
     frame = pd.read_csv(tmp_path / "issues.csv")
     model = CleanLearning(LogisticRegression(), verbose=False)
     model.fit(X, np.array(CODES), label_issues=frame)
-    used = ~model.get_label_issues()["is_label_issue"].to_numpy()
-    assert np.flatnonzero(~used).tolist() == [4, 5, 6, 8]
-    expected = LogisticRegression().fit(X[used], np.array(CODES)[used])
+    is_trained_on = ~model.get_label_issues()["is_label_issue"].to_numpy()
+    assert np.flatnonzero(~is_trained_on).tolist() == [4, 5, 6, 8]
+    expected = LogisticRegression().fit(X[is_trained_on], np.array(CODES)[is_trained_on])
     np.testing.assert_allclose(model.clf.coef_, expected.coef_)
     assert frame["corrected_label"].fillna(-1).astype(int).tolist() == [0, 0, 0, 1, 1, -1, 1, 2, 2]
 
@@ -320,12 +327,12 @@ def test_rows_that_were_set_aside_stay_as_they_were(tmp_path, monkeypatch, endin
     if ending == "csv":
         before, after = lines.split(b"\r\n"), Path("out.csv").read_bytes().split(b"\r\n")
         assert len(before) == len(after)
-        changed = [i for i, (a, b) in enumerate(zip(before, after, strict=True)) if a != b]
-        assert changed == [12]  # the header is line 0
+        changed_rows = [i for i, (a, b) in enumerate(zip(before, after, strict=True)) if a != b]
+        assert changed_rows == [12]  # the header is line 0
     else:
         after = pd.read_parquet("out.parquet")
         assert after.loc[[4, 30], "kind"].isna().all()
         assert (after.loc[50, "kind"], after.loc[11, "kind"]) == ("yew", "elm")
         pd.testing.assert_frame_equal(after.drop(index=11), frame.drop(index=11))
-    given = restore_given_labels(f"out.{ending}")
-    assert given.tolist() == data.labels.values[data.labels.codes].tolist()
+    given_labels = restore_given_labels(f"out.{ending}")
+    assert given_labels.tolist() == data.labels.values[data.labels.codes].tolist()

@@ -21,8 +21,8 @@ def write_table(path, *, ids):
 
 def test_a_vector_for_each_row_of_the_table_goes_with_its_row(tmp_path):
     data = write_table(tmp_path / "table.csv", ids="y")
-    attached = attach_embeddings(data, VECTORS)
-    assert attached.embeddings.ravel().tolist() == list(range(19))
+    data_with_embeddings = attach_embeddings(data, VECTORS)
+    assert data_with_embeddings.embeddings.ravel().tolist() == list(range(19))
 
 
 def test_ids_are_not_taken_for_rows(tmp_path):

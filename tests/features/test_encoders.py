@@ -15,7 +15,7 @@ from uqled.features import computing
 from uqled.features.computing import are_features_cached, compute_features
 from uqled.features.encoders import EncoderOptions, find_installed_encoder, load_encoder
 
-PLAIN = {"device": "cpu", "bfloat16": False}
+CPU_OPTIONS = {"device": "cpu", "bfloat16": False}
 IMAGES = np.random.default_rng(0).integers(0, 256, (5, 6, 6, 3), dtype=np.uint8)
 TEXTS = np.array(["a fish", "a much longer text about fish", "", "bread"], object)
 
@@ -67,7 +67,7 @@ def expected_features(net, mean, std):
 
 def encode(inputs, name, folder=None, **options):
     return compute_features(
-        inputs, name, cache_folder=folder, options=EncoderOptions(**(PLAIN | options))
+        inputs, name, cache_folder=folder, options=EncoderOptions(**(CPU_OPTIONS | options))
     )
 
 
@@ -78,19 +78,19 @@ def test_timm_with_a_local_file_of_weights(timm, weights):
     np.testing.assert_allclose(features, expected, atol=1e-5)
     assert timm == []
     with pytest.raises(InputError, match=r"needs the weight 'body.2.weight'"):
-        load_encoder(f"timm:tiny,weights={folder / 'other.pth'}", EncoderOptions(**PLAIN))
+        load_encoder(f"timm:tiny,weights={folder / 'other.pth'}", EncoderOptions(**CPU_OPTIONS))
     with pytest.raises(InputError, match="cannot be read"):
-        load_encoder(f"timm:tiny,weights={folder / 'broken.pth'}", EncoderOptions(**PLAIN))
+        load_encoder(f"timm:tiny,weights={folder / 'broken.pth'}", EncoderOptions(**CPU_OPTIONS))
     with pytest.raises(InputError, match=r"timm:huge'\. Choose a name"):
-        load_encoder("timm:huge", EncoderOptions(**PLAIN))
+        load_encoder("timm:huge", EncoderOptions(**CPU_OPTIONS))
 
 
 def test_nothing_is_downloaded_without_a_word(timm):
     with pytest.raises(InputError, match=r"offline forbids that\. Name a local file"):
-        load_encoder("timm:tiny", EncoderOptions(**PLAIN, offline=True))
+        load_encoder("timm:tiny", EncoderOptions(**CPU_OPTIONS, offline=True))
     assert timm == []
     lines = []
-    load_encoder("timm:tiny", EncoderOptions(**PLAIN, announce=lines.append))
+    load_encoder("timm:tiny", EncoderOptions(**CPU_OPTIONS, announce=lines.append))
     assert timm == ["tiny"]
     assert "downloaded" in lines[0]
 
@@ -121,7 +121,7 @@ def test_what_is_missing_is_named(name, message, monkeypatch):
     for module in ("timm", "torchvision", "torchvision.models", "sentence_transformers"):
         monkeypatch.setitem(sys.modules, module, None)
     with pytest.raises(InputError, match=message):
-        load_encoder(name, EncoderOptions(**PLAIN))
+        load_encoder(name, EncoderOptions(**CPU_OPTIONS))
 
 
 class Letters:
@@ -196,8 +196,8 @@ def test_a_killed_computation_continues(letters, tmp_path, monkeypatch):
 
 def test_several_encoders_are_put_side_by_side(timm):
     assert timm == []
-    both = encode(IMAGES, "timm:tiny+timm:tiny@4", announce=lambda _: None)
-    assert both.shape == (5, 8)
+    vectors = encode(IMAGES, "timm:tiny+timm:tiny@4", announce=lambda _: None)
+    assert vectors.shape == (5, 8)
 
 
 def test_the_kind_of_data_is_checked(letters):

@@ -12,11 +12,11 @@ from uqled.features.computing import compute_features
 from uqled.features.encoders import EncoderOptions
 from uqled.models import dropout_layers, make_head, split_at_dropout
 
-PLAIN = {"device": "cpu", "bfloat16": False}
+CPU_OPTIONS = {"device": "cpu", "bfloat16": False}
 
 
 def encode(inputs, encoder, *, cache_folder=None, **options):
-    options = EncoderOptions(**(PLAIN | options))
+    options = EncoderOptions(**(CPU_OPTIONS | options))
     return compute_features(inputs, encoder, cache_folder=cache_folder, options=options)
 
 
@@ -70,10 +70,10 @@ def test_features_are_computed_once_for_the_same_images_network_and_size(tmp_pat
     again = encode(x.copy(), network, cache_folder=tmp_path / "cache")
     assert len(network.batches) == 2
     assert np.array_equal(first, again)
-    changed = x.copy()
-    changed[-1, -1, -1, -1] ^= 1
+    changed_images = x.copy()
+    changed_images[-1, -1, -1, -1] ^= 1
     for inputs, other, options in (
-        (changed, network, {}),
+        (changed_images, network, {}),
         (x[:-1], network, {}),
         (x, Colours(scale=2.0), {}),
         (x, network, {"image_size": 4}),
@@ -106,8 +106,8 @@ def test_a_damaged_file_is_named(tmp_path):
 
 def test_memory_maps_are_read(tmp_path):
     np.save(tmp_path / "x.npy", images())
-    mapped = np.load(tmp_path / "x.npy", mmap_mode="r")
-    vectors = encode(mapped, Colours(), cache_folder=tmp_path)
+    mapped_array = np.load(tmp_path / "x.npy", mmap_mode="r")
+    vectors = encode(mapped_array, Colours(), cache_folder=tmp_path)
     assert np.array_equal(vectors, encode(images(), Colours()))
 
 

@@ -29,13 +29,13 @@ def test_the_index_finds_what_comparing_all_finds(vectors, monkeypatch):
     groups = np.arange(1_500) // 2
     exact, similarities = find_neighbours(vectors, 10, groups=groups)
     monkeypatch.setattr(neighbours, "_EXACT_PRODUCTS", 0)
-    indices, own = find_neighbours(vectors.copy(), 10, groups=groups)
+    indices, index_similarities = find_neighbours(vectors.copy(), 10, groups=groups)
     again, _ = find_neighbours(vectors.copy(), 10, groups=groups)  # searched anew
     np.testing.assert_array_equal(indices, again)
     assert (groups[indices] != groups[:, None]).all()
     recall = np.mean([len(set(a) & set(b)) / 10 for a, b in zip(exact, indices, strict=True)])
     assert recall > 0.98
-    np.testing.assert_allclose(own[:, 0], similarities[:, 0], atol=0.05)
+    np.testing.assert_allclose(index_similarities[:, 0], similarities[:, 0], atol=0.05)
 
 
 @pytest.mark.parametrize("group_size", [1, 3, 200])
@@ -46,21 +46,23 @@ def test_all_are_compared_as_scikit_learn_does(vectors, n, group_size):
     indices, similarities = find_neighbours(X, 10, groups=groups)
     products = cosine_similarity(X - X.mean(axis=0))
     products[groups[:, None] == groups] = -np.inf
-    for row, own in enumerate(products):
-        expected = np.argsort(-own, kind="stable")[:10]
-        expected = expected[np.isfinite(own[expected])]
+    for row, self_similarity in enumerate(products):
+        expected = np.argsort(-self_similarity, kind="stable")[:10]
+        expected = expected[np.isfinite(self_similarity[expected])]
         np.testing.assert_array_equal(indices[row, : len(expected)], expected)
         assert (indices[row, len(expected) :] == -1).all()
-        np.testing.assert_allclose(similarities[row, : len(expected)], own[expected], atol=1e-5)
+        np.testing.assert_allclose(
+            similarities[row, : len(expected)], self_similarity[expected], atol=1e-5
+        )
 
 
 def test_blocks_of_samples_side_by_side_find_what_one_block_finds(vectors, monkeypatch):
-    whole = find_neighbours(vectors.copy(), 10)
+    expected = find_neighbours(vectors.copy(), 10)
     monkeypatch.setattr(neighbours, "_BLOCK_BYTES", 4 * len(vectors) * 70)  # 22 blocks, one short
     monkeypatch.setattr(neighbours, "count_cores", lambda: 3)
     in_blocks = find_neighbours(vectors.copy(), 10)
-    np.testing.assert_array_equal(whole[0], in_blocks[0])
-    np.testing.assert_allclose(whole[1], in_blocks[1], rtol=1e-5)
+    np.testing.assert_array_equal(expected[0], in_blocks[0])
+    np.testing.assert_allclose(expected[1], in_blocks[1], rtol=1e-5)
 
 
 def test_neighbours_of_a_class_are_of_that_class(vectors, monkeypatch):
@@ -106,8 +108,10 @@ def test_many_features_keep_the_variance_that_principal_components_keep():
     reduced = reduce_features(X)
     assert reduced.shape == (700, 512)
     axes = PCA(512).fit(X)
-    kept = reduced.var(axis=0) * (axes.explained_variance_.sum() / reduced.var(axis=0).sum())
-    np.testing.assert_allclose(kept[:100], axes.explained_variance_[:100], rtol=0.01)
+    kept_variance = reduced.var(axis=0) * (
+        axes.explained_variance_.sum() / reduced.var(axis=0).sum()
+    )
+    np.testing.assert_allclose(kept_variance[:100], axes.explained_variance_[:100], rtol=0.01)
     cosines = reduced.T @ reduced / len(X)
     np.testing.assert_allclose(cosines, np.diag(np.diag(cosines)), atol=1e-3)
 
@@ -117,7 +121,9 @@ def test_nearest_rows_are_searched_once_while_their_array_is_in_use(monkeypatch)
     searches, in_use = [], set(neighbours._NEAREST)
     search = neighbours._search_index
     monkeypatch.setattr(
-        neighbours, "_search_index", lambda *given: searches.append(given) or search(*given)
+        neighbours,
+        "_search_index",
+        lambda *arguments: searches.append(arguments) or search(*arguments),
     )
     rng = np.random.default_rng(0)
     X = rng.normal(size=(300, 20)).astype(np.float32)

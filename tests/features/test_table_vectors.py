@@ -65,9 +65,9 @@ def test_one_odd_number_does_not_outweigh_the_other_columns():
 
 def test_rows_in_blocks_with_categories_that_the_sample_has_not(monkeypatch):
     frame, _ = make_kinds()
-    whole = compute_table_vectors(make_table(frame))
+    expected = compute_table_vectors(make_table(frame))
     monkeypatch.setattr(table_vectors, "_BLOCK", 7)
-    np.testing.assert_allclose(compute_table_vectors(make_table(frame)), whole, atol=1e-5)
+    np.testing.assert_allclose(compute_table_vectors(make_table(frame)), expected, atol=1e-5)
     monkeypatch.setattr(table_vectors, "_FIT_ROWS", 40)
     sample = map_layout.choose_sample_rows(300, 40)
     unseen = np.setdiff1d(np.arange(300), sample)[0]
@@ -95,9 +95,9 @@ def test_columns_of_texts_are_compared_by_their_words():
     data = Dataset.from_arrays(frame, np.arange(80) % 2)
     object.__setattr__(data, "columns", columns)
     vectors = compute_table_vectors(data)
-    near, far = np.linalg.norm(vectors[[4, 2]] - vectors[0], axis=1)
-    assert near < 1e-5
-    assert far > 0.5
+    near_distance, far_distance = np.linalg.norm(vectors[[4, 2]] - vectors[0], axis=1)
+    assert near_distance < 1e-5
+    assert far_distance > 0.5
     object.__setattr__(data, "inputs", frame.assign(review="..."))
     assert compute_table_vectors(data) is None  # no words in it
 
@@ -106,8 +106,8 @@ def test_a_run_keeps_them(tmp_path):
     frame, kind = make_kinds()
     data = Dataset.from_arrays(frame, kind)
     predictions = cross_validate(data, "logistic", out=tmp_path / "run", folds=3, progress=False)
-    kept = np.load(tmp_path / "run" / "neighbours" / "vectors.npy")
-    np.testing.assert_allclose(kept, compute_table_vectors(data), atol=1e-5)
+    stored_vectors = np.load(tmp_path / "run" / "neighbours" / "vectors.npy")
+    np.testing.assert_allclose(stored_vectors, compute_table_vectors(data), atol=1e-5)
     make_run(kind, predictions.pred_probs, out=tmp_path / "own", data=data)
-    own = np.load(tmp_path / "own" / "neighbours" / "vectors.npy")
-    np.testing.assert_array_equal(own, kept)
+    own_vectors = np.load(tmp_path / "own" / "neighbours" / "vectors.npy")
+    np.testing.assert_array_equal(own_vectors, stored_vectors)

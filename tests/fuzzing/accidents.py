@@ -59,8 +59,10 @@ def fill_disk(stage: ScenarioStage, rounds: int, rng: Random) -> dict[str, int]:
             code, output = run_child(lambda limit=limit: limit.call(stage.run), stage.log)
         require(code in (ANSWER, REFUSAL), f"{size} bytes of room: exit code {code}: {output}")
         if code == REFUSAL:
-            named = "No space left" in output or "File too large" in output or "disk" in output
-            require(named, f"{size} bytes of room: {output}")
+            is_disk_named = (
+                "No space left" in output or "File too large" in output or "disk" in output
+            )
+            require(is_disk_named, f"{size} bytes of room: {output}")
         refusals += code == REFUSAL
         explain(stage.check_files, f"{size} bytes of room")
         explain(stage.repeat, f"{size} bytes of room")
@@ -74,13 +76,13 @@ class DiskLimit:
         self._size = size
         self._filler = folder.parent / "filler"
         about = os.statvfs(folder)
-        self._free = about.f_bavail * about.f_frsize
-        self._is_small = self._free < 2**26
+        self._free_bytes = about.f_bavail * about.f_frsize
+        self._is_small = self._free_bytes < 2**26
 
     def __enter__(self) -> DiskLimit:
         if self._is_small:
             with self._filler.open("wb") as file:
-                os.posix_fallocate(file.fileno(), 0, max(self._free - self._size, 1))
+                os.posix_fallocate(file.fileno(), 0, max(self._free_bytes - self._size, 1))
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -89,12 +91,12 @@ class DiskLimit:
     def call(self, function: Callable[[], Any]) -> None:
         if self._is_small:
             return function()
-        hard = resource.getrlimit(resource.RLIMIT_FSIZE)[1]
-        resource.setrlimit(resource.RLIMIT_FSIZE, (self._size, hard))
+        hard_limit = resource.getrlimit(resource.RLIMIT_FSIZE)[1]
+        resource.setrlimit(resource.RLIMIT_FSIZE, (self._size, hard_limit))
         try:
             return function()
         finally:
-            resource.setrlimit(resource.RLIMIT_FSIZE, (hard, hard))
+            resource.setrlimit(resource.RLIMIT_FSIZE, (hard_limit, hard_limit))
 
 
 def forbid_writing(stage: ScenarioStage, rounds: int, rng: Random) -> dict[str, int]:  # noqa: ARG001
@@ -148,8 +150,8 @@ def set_clock_back(stage: ScenarioStage, rounds: int, rng: Random) -> dict[str, 
         stage.begin()
         Child(stage.run, stage.log).kill_after(rng.random() * stage.seconds)
         for path in stage.list_outputs():
-            later = path.stat().st_mtime + _DAY * rng.choice((0.01, 1, 400))
-            os.utime(path, (later, later))
+            new_time = path.stat().st_mtime + _DAY * rng.choice((0.01, 1, 400))
+            os.utime(path, (new_time, new_time))
         code, output = run_child(lambda: with_clock_going_back(stage.run), stage.log)
         require(code == ANSWER, f"a clock that goes back: exit code {code}: {output}")
         explain(stage.repeat, "a clock that goes back")
@@ -213,15 +215,18 @@ def kill_review(kills: int, rng: Random, scratch: Path, log: Path) -> dict[str, 
         while piece := os.read(reader, 2**16):
             answers += piece
         os.close(reader)
-        acknowledged = [
+        acknowledged_changes = [
             (answers[i], int.from_bytes(answers[i + 1 : i + 8], "little"))
             for i in range(0, len(answers) - 7, 8)
         ][1:]
         with Decisions.of(predictions) as decisions:
             history = {(one.index, one.version) for one in decisions.history()}
-        lost = [one for one in acknowledged if one not in history]
-        require(not lost, f"kill {number}: {len(lost)} of {len(acknowledged)} answers are lost")
-        n_answers += len(acknowledged)
+        lost_changes = [one for one in acknowledged_changes if one not in history]
+        require(
+            not lost_changes,
+            f"kill {number}: {len(lost_changes)} of {len(acknowledged_changes)} answers are lost",
+        )
+        n_answers += len(acknowledged_changes)
     return {"kills": kills, "answers": n_answers}
 
 
@@ -233,8 +238,8 @@ def _decide_forever(run: Path, writer: int) -> None:
     from uqled.review.session import ReviewSession
     from uqled.storage.run import Run
 
-    opened = Run.open(run)
-    predictions = opened.predictions()
+    opened_run = Run.open(run)
+    predictions = opened_run.predictions()
     with Decisions.of(predictions) as decisions:
         errors = find_errors_in_run(predictions)
         page = make_application(ReviewSession(predictions, errors, decisions, None, reviewer="ana"))

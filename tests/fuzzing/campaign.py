@@ -23,7 +23,10 @@ from fuzzing.workers import Worker
 
 _BATCH_SECONDS = 15.0  # of a worker, about: then another target's turn
 _WARM_CASES = 2  # readings of a sound input: some choose at random what they read
-_FIRST, _MOST = 25, 2_000  # cases of a target's first batch, and of any: all have a turn early on
+_FIRST_BATCH, _LARGEST_BATCH = (
+    25,
+    2_000,
+)  # cases of a target's first batch, and of any: all have a turn early on
 #: A worker that has so much more at its end than after its first cases loses memory. Allocators
 #: keep some of what they once had.
 GROWTH_BYTES = 250 * 2**20
@@ -177,11 +180,11 @@ class Campaign:
                     return
                 tally = self.tallies[target.name]
                 if not tally.cases:
-                    yield target, _FIRST
+                    yield target, _FIRST_BATCH
                     continue
                 mean = tally.seconds / tally.cases
                 left = min(_BATCH_SECONDS, max(until - time.monotonic(), 1.0))
-                yield target, min(_MOST, max(10, int(left / max(mean * 1.3, 0.002))))
+                yield target, min(_LARGEST_BATCH, max(10, int(left / max(mean * 1.3, 0.002))))
 
     def summarise(self) -> str:
         lines = [f"{'target':<20}{'cases':>8}{'answers':>9}{'refusals':>10}{'failures':>10}"

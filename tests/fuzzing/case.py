@@ -26,7 +26,7 @@ LIMITS = {
     "UQLED_LIMIT_IMAGE_PIXELS": 2**24,
     "UQLED_LIMIT_JSON_BYTES": 2**24,
 }
-_HUGE = 2**40  # bytes: an allocation that fails at once everywhere, and costs nothing
+_HUGE_SIZE = 2**40  # bytes: an allocation that fails at once everywhere, and costs nothing
 
 
 class WrongAnswerError(Exception):
@@ -91,7 +91,7 @@ class Bench:
     def __init__(self, scratch: Path, templates: Path, watch: Watch) -> None:
         self.scratch, self.templates, self.watch = scratch, templates, watch
         self.input, self.out = scratch / "input", scratch / "out"
-        self.beside, self.work = scratch / "beside", scratch / "work"
+        self.outside, self.work = scratch / "outside", scratch / "work"
 
     def run(
         self,
@@ -104,20 +104,22 @@ class Bench:
         self._prepare(target)
         damage = ""
         if number:  # the first is sound
-            damage = target.damage(rng, self.input, [str(self.beside), str(self.beside / "x.npy")])
+            damage = target.damage(
+                rng, self.input, [str(self.outside), str(self.outside / "x.npy")]
+            )
         tell_damage(damage)
-        before, beside = take_snapshot(self.input), take_snapshot(self.beside)
+        before, outside_content = take_snapshot(self.input), take_snapshot(self.outside)
         reset_peak()
         start, peak = time.perf_counter(), measure_peak()
         kind, problem, detail = self._read(target, rng)
         seconds = time.perf_counter() - start
         if kind == "refusal" and not number:
             kind, problem = "failure", "sound input is refused"
-        wrong = self._look_around(target, before, beside)
+        violations = self._look_around(target, before, outside_content)
         if measure_peak() - peak > PEAK_BYTES:
-            wrong.append(f"takes {(measure_peak() - peak) >> 20} MiB")
-        if wrong:
-            kind, problem, detail = "failure", wrong[0], "\n".join([*wrong, detail])
+            violations.append(f"takes {(measure_peak() - peak) >> 20} MiB")
+        if violations:
+            kind, problem, detail = "failure", violations[0], "\n".join([*violations, detail])
         return CaseOutcome(target.name, seed, number, kind, seconds, problem, detail, damage)
 
     def _prepare(self, target: Target) -> None:
@@ -131,8 +133,8 @@ class Bench:
                 file.write_bytes(content.replace(str(template).encode(), str(self.input).encode()))
         self.out.mkdir()
         self.work.mkdir()
-        if not self.beside.exists():
-            place_bystanders(self.beside)
+        if not self.outside.exists():
+            place_bystanders(self.outside)
         os.chdir(self.work)
 
     def _read(self, target: Target, rng: Random) -> tuple[Kind, str, str]:
@@ -140,7 +142,7 @@ class Bench:
         if target.writes:
             may_write.append(self.input)
         try:
-            with self.watch.over(may_write):
+            with self.watch.watch_folders(may_write):
                 target.read(Scene(rng, self.input, self.out))
         except UqledError as error:
             if (allocation := _find_allocation(error)) is not None:
@@ -156,27 +158,27 @@ class Bench:
         return "answer", "", ""
 
     def _look_around(
-        self, target: Target, before: dict[str, str], beside: dict[str, str]
+        self, target: Target, before: dict[str, str], outside_content: dict[str, str]
     ) -> list[str]:
         """What was touched that must not be, and what was left behind."""
-        wrong = [f"touches {what}" for what in self.watch.violations]
-        if (now := take_snapshot(self.beside)) != beside:
-            wrong.append(f"changes files beside: {_compare(beside, now)}")
-            remove_tree(self.beside)
+        violations = [f"touches {what}" for what in self.watch.violations]
+        if (now := take_snapshot(self.outside)) != outside_content:
+            violations.append(f"changes files beside: {_compare(outside_content, now)}")
+            remove_tree(self.outside)
         after = take_snapshot(self.input)
         after_all = [name for name in _compare(before, after) if not _is_any(name, target.writes)]
         if after_all:
-            wrong.append(f"changes its input: {after_all}")
+            violations.append(f"changes its input: {after_all}")
         for folder in (self.input, self.out, self.scratch / "cache"):
             left = [n for n in take_snapshot(folder) if n.rpartition("/")[2].startswith(".uqled-")]
             if left:
-                wrong.append(f"leaves {left[0].rpartition('/')[2][:12]} behind")
+                violations.append(f"leaves {left[0].rpartition('/')[2][:12]} behind")
         for folder in (self.work, self.scratch / "temporary"):
             if left := list(take_snapshot(folder)):
-                wrong.append(f"leaves {left[0]} in the {folder.name} folder")
+                violations.append(f"leaves {left[0]} in the {folder.name} folder")
                 remove_tree(folder)
                 folder.mkdir()
-        return wrong
+        return violations
 
 
 def remove_tree(folder: Path) -> None:
@@ -217,8 +219,8 @@ def _is_any(name: str, patterns: Sequence[str]) -> bool:
 def _locate(error: BaseException) -> str:
     """The last line of ours on the way to an error."""
     frames = traceback.extract_tb(error.__traceback__)
-    own = [one for one in frames if f"{os.sep}uqled{os.sep}" in one.filename] or frames
-    last = own[-1]
+    own_frames = [one for one in frames if f"{os.sep}uqled{os.sep}" in one.filename] or frames
+    last = own_frames[-1]
     return f"in {Path(last.filename).name} {last.name}: {last.line or ''}"[:160]
 
 
@@ -226,7 +228,7 @@ def _find_allocation(error: BaseException | None) -> str | None:
     """The allocation that failed and became an error of ours, if a machine might have had it."""
     while error is not None:
         size = getattr(error, "_total_size", 0)  # NumPy's
-        if isinstance(error, MemoryError) and size < _HUGE and not _is_parser(error):
+        if isinstance(error, MemoryError) and size < _HUGE_SIZE and not _is_parser(error):
             return f"{error} {_locate(error)}"
         error = error.__cause__ or error.__context__
     return None

@@ -30,7 +30,7 @@ TOKENS: tuple[bytes, ...] = (
 NUMBERS = (0, 1, 2, 7, 127, 128, 255, 256, 32_767, 65_535, 2**31 - 1, 2**31, 2**32 - 1, 2**63 - 1)
 
 #: What stands in a JSON document for text that `json.dumps` cannot write.
-_RAW = {
+_RAW_BYTES = {
     '"@deep-list@"': "[" * 100_000 + "]" * 100_000,
     '"@deep-dict@"': '{"a":' * 100_000 + "1" + "}" * 100_000,
     '"@digits@"': "9" * 5_000,
@@ -45,7 +45,7 @@ def pick_hostile_value(rng: Random, paths: Sequence[str] = ()) -> Any:
     floats = [float("nan"), float("inf"), float("-inf"), 1e308, -1e-308, 1.0000001]
     nests = [[[]], [None], [0], {"a": 1}, [1, "x", None], {"": {}}, [[1, 2], [3]]]
     files = ["..", "/", "/dev/zero", "/dev/null", "~", "digits", "\x00/x", "a/" * 2_000, *paths]
-    return rng.choice([simple, numbers, floats, nests, files, [k.strip('"') for k in _RAW]][
+    return rng.choice([simple, numbers, floats, nests, files, [k.strip('"') for k in _RAW_BYTES]][
         rng.choices(range(6), (5, 6, 3, 3, 3, 2))[0]
     ])  # fmt: skip
 
@@ -137,7 +137,7 @@ def mutate_json(rng: Random, data: bytes, paths: Sequence[str] = ()) -> bytes:
     for _ in range(rng.choice((1, 1, 1, 2, 3))):
         document = _change_node(rng, document, paths)
     text = json.dumps(document, ensure_ascii=rng.random() < 0.5)
-    for name, raw in _RAW.items():
+    for name, raw in _RAW_BYTES.items():
         text = text.replace(name, raw)
     return text.encode("utf-8", "surrogatepass")
 
@@ -230,11 +230,13 @@ def _change_array(rng: Random, array: Any) -> Any:
         return array
     if kind == 4:
         wide = rng.choice(("<i8", "<u8", "<i2", "<f4", "<f8", ">f4", ">i4", "|b1", "<U5"))
-        changed = array.astype(wide)
-        if changed.size and changed.dtype.kind in "iu":
-            edges = np.iinfo(changed.dtype)
-            changed.reshape(-1)[rng.randrange(changed.size)] = rng.choice((edges.max, edges.min))
-        return changed
+        cast_array = array.astype(wide)
+        if cast_array.size and cast_array.dtype.kind in "iu":
+            edges = np.iinfo(cast_array.dtype)
+            cast_array.reshape(-1)[rng.randrange(cast_array.size)] = rng.choice(
+                (edges.max, edges.min)
+            )
+        return cast_array
     if kind == 5:
         rows = rng.choice((0, 1, max(len(array) - 1, 0), len(array) // 2)) if array.ndim else 0
         return array[:rows] if array.ndim else array

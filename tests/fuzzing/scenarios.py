@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow.parquet as pq
 from PIL import Image
 
+from bench_suites import SMALLEST
 from fuzzing.case import require
 from fuzzing.children import ANSWER, run_child
 from fuzzing.targets.arrays import make_predictions
@@ -29,23 +30,7 @@ from fuzzing.targets.runs import (
 )
 from uqled.storage.atomic import is_temporary
 
-_BENCHMARK = """
-rates = [0.1]
-seeds = [0]
-folds = 2
-passes = 2
-methods = ["cl-pbnr", "cl-mcd"]
-
-[stage2]
-methods = ["cl-pbnr"]
-
-[[data]]
-name = "digits"
-place = "digits"
-test_share = 0.5
-limit = 200
-model = "forest"
-"""
+_BENCHMARK = SMALLEST.replace("logistic", "forest")
 
 
 @dataclass(frozen=True)
@@ -232,9 +217,9 @@ def _is_any(path: Path, patterns: tuple[str, ...]) -> bool:
 
 
 def compare_results(expected: dict[str, Any], result: dict[str, Any]) -> None:
-    missing, added = expected.keys() - result.keys(), result.keys() - expected.keys()
+    missing, added_files = expected.keys() - result.keys(), result.keys() - expected.keys()
     require(not missing, f"{sorted(missing)} are missing after the repetition")
-    require(not added, f"{sorted(added)} are left after the repetition")
+    require(not added_files, f"{sorted(added_files)} are left after the repetition")
     other = [name for name in expected if repr(expected[name]) != repr(result[name])]
     require(not other, f"{other} differ after the repetition")
 
@@ -258,7 +243,7 @@ class ScenarioStage:
         code, output = run_child(self.run, self.log)
         self.seconds = time.monotonic() - start
         require(code == ANSWER, f"undisturbed: exit code {code}: {output}")
-        self._expected = read_result(self.folder, scenario.varying_files)
+        self._expected_result = read_result(self.folder, scenario.varying_files)
 
     def begin(self) -> None:
         """Write the input of the command into an otherwise empty folder."""
@@ -289,4 +274,6 @@ class ScenarioStage:
         self.seconds = min(self.seconds, time.monotonic() - start)
         require(code == ANSWER, f"repeated: exit code {code}: {output}")
         self.check_files()
-        compare_results(self._expected, read_result(self.folder, self.scenario.varying_files))
+        compare_results(
+            self._expected_result, read_result(self.folder, self.scenario.varying_files)
+        )

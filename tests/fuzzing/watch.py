@@ -46,7 +46,7 @@ class Watch:
         sys.addaudithook(self._hook)
 
     @contextmanager
-    def over(self, folders: Sequence[Path]) -> Iterator[None]:
+    def watch_folders(self, folders: Sequence[Path]) -> Iterator[None]:
         self.violations = []
         self._folders = tuple(os.path.realpath(folder) + os.sep for folder in folders)
         try:

@@ -57,7 +57,7 @@ class Worker:
         return self._pid is None
 
     def _fork(self) -> None:
-        self._text, self._damage, self._since = b"", "", time.monotonic()
+        self._text, self._damage, self._started_at = b"", "", time.monotonic()
         self._computed_before = 0.0
         self._current: int | None = None
         reader, writer = os.pipe()
@@ -90,13 +90,13 @@ class Worker:
             for line in lines:
                 self._take(json.loads(line))
         if self._pid is not None and self._current is not None:
-            computed = measure_computing(self._pid) - self._computed_before
-            waited = time.monotonic() - self._since
-            if computed > CASE_SECONDS or waited > WAIT_SECONDS:
-                self._kill_hanging(computed, waited)
+            processor_seconds = measure_computing(self._pid) - self._computed_before
+            waiting_seconds = time.monotonic() - self._started_at
+            if processor_seconds > CASE_SECONDS or waiting_seconds > WAIT_SECONDS:
+                self._kill_hanging(processor_seconds, waiting_seconds)
 
     def _take(self, message: dict[str, Any]) -> None:
-        self._since = time.monotonic()
+        self._started_at = time.monotonic()
         if self._pid is not None:
             self._computed_before = measure_computing(self._pid)
         if "start" in message:
@@ -132,7 +132,7 @@ class Worker:
             how = signal.Signals(-code).name if code < 0 else f"exit code {code}"
             self._fail(f"crash: {how}")
 
-    def _kill_hanging(self, computed: float, waited: float) -> None:
+    def _kill_hanging(self, processor_seconds: float, waiting_seconds: float) -> None:
         assert self._pid is not None
         os.kill(self._pid, signal.SIGUSR1)  # let it say where it is
         time.sleep(0.5)
@@ -142,20 +142,22 @@ class Worker:
         self._pid = None
         self._fail(
             f"hang: more than {CASE_SECONDS:g} s of computing"
-            if computed > CASE_SECONDS
-            else f"hang: waits for more than {waited:.0f} s"
+            if processor_seconds > CASE_SECONDS
+            else f"hang: waits for more than {waiting_seconds:.0f} s"
         )
 
     def _fail(self, problem: str) -> None:
         """Note what became of the current case, and go on with the next one."""
         number = self._left[0] if self._current is None else self._current
         detail = self._log.read_text(errors="replace")[-6_000:] if self._log.exists() else ""
-        where = next((line for line in detail.splitlines() if "uqled/" in line), "").strip()[-120:]
-        seconds = time.monotonic() - self._since
+        location = next((line for line in detail.splitlines() if "uqled/" in line), "").strip()[
+            -120:
+        ]
+        seconds = time.monotonic() - self._started_at
         self._note(
             CaseOutcome(
                 self.target.name, self.seed, number, "failure", seconds,
-                f"{problem} {where}".strip(), detail, self._damage,
+                f"{problem} {location}".strip(), detail, self._damage,
             )
         )  # fmt: skip
         if self._left:
@@ -177,7 +179,7 @@ class Worker:
         use_folder_for_temporary_files(self._scratch / "temporary")
         limit_memory(_ROOM_BYTES)
         bench = Bench(self._scratch, self._templates, Watch())
-        first, settled = 0, min(20, len(self._left) // 2)
+        first, n_settled = 0, min(20, len(self._left) // 2)
         for n_done, number in enumerate(list(self._left)):
             _say(writer, {"start": number})
             outcome = bench.run(
@@ -189,7 +191,7 @@ class Worker:
                     self._failures / f"{self.target.name}-{self.seed}-{number}" / "input",
                 )
             _say(writer, outcome.as_dict())
-            if n_done == settled:
+            if n_done == n_settled:
                 gc.collect()
                 first = measure_resident()
         gc.collect()

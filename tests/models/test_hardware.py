@@ -31,7 +31,7 @@ def processor(monkeypatch):
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="asks the processor only without a GPU")
 @pytest.mark.parametrize(
-    ("flags", "returncode", "wanted"),
+    ("flags", "returncode", "expected"),
     [
         ("avx2", 0, "32-true"),
         ("avx512_bf16", ILLEGAL_INSTRUCTION, "bf16-mixed"),  # nothing is tried without AMX
@@ -39,9 +39,9 @@ def processor(monkeypatch):
         ("avx512_bf16 amx_bf16", ILLEGAL_INSTRUCTION, "32-true"),
     ],
 )
-def test_units_that_do_not_work_are_not_used(processor, flags, returncode, wanted):
+def test_units_that_do_not_work_are_not_used(processor, flags, returncode, expected):
     processor(flags, returncode)
-    assert resolve_precision(Training(precision="auto", device="cpu")) == wanted
+    assert resolve_precision(Training(precision="auto", device="cpu")) == expected
 
 
 def test_asking_for_units_that_do_not_work_is_refused(processor):
@@ -63,11 +63,13 @@ def test_memory_that_is_freed_is_used_again():
         torch.ones(1 << 24)  # beyond what the library keeps by itself
         return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
 
-    usual = count_faults()
+    usual_faults = count_faults()
     with hardware.keep_freed_memory():
-        kept = [count_faults() for _ in range(50)]
-    assert min(kept[-10:]) < usual / 10  # as soon as there is a free piece of this size
-    assert count_faults() > usual / 2  # as it was before
+        later_faults = [count_faults() for _ in range(50)]
+    assert (
+        min(later_faults[-10:]) < usual_faults / 10
+    )  # as soon as there is a free piece of this size
+    assert count_faults() > usual_faults / 2  # as it was before
 
 
 def test_without_glibc_nothing_happens(monkeypatch):

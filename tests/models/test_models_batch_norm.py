@@ -21,10 +21,10 @@ from uqled.predict.learners import choose_learner
 from uqled.predict.learners import network as network_learner
 from uqled.predict.samples import normalise_samples
 
-QUICK = {"folds": 3, "passes": 2, "epochs": 3, "batch_size": 32, "lr": 0.05, "seed": 5}
+QUICK_TRAINING = {"folds": 3, "passes": 2, "epochs": 3, "batch_size": 32, "lr": 0.05, "seed": 5}
 
 
-def behind(n_classes=10, image_shape=(8, 8, 1)):
+def make_network_with_dropout_first(n_classes=10, image_shape=(8, 8, 1)):
     """A network with batch norm before and behind its dropout."""
     return nn.Sequential(
         nn.Conv2d(image_shape[2], 8, 3, padding=1), nn.BatchNorm2d(8), nn.ReLU(), nn.Dropout(0.5),
@@ -45,7 +45,7 @@ def trained_network():
     """A network whose statistics are those of training with dropout, and a batch."""
     with torch.random.fork_rng([]):
         torch.manual_seed(0)
-        network, batch = behind(), torch.randn(64, 1, 8, 8)
+        network, batch = make_network_with_dropout_first(), torch.randn(64, 1, 8, 8)
         for _ in range(40):
             network(torch.randn(64, 1, 8, 8))
     return network.eval(), batch
@@ -72,11 +72,11 @@ def test_statistics_are_those_computed_by_hand(trained_network):
 
 def test_several_batches_are_averaged(trained_network):
     network, batch = trained_network
-    both = reestimate_batch_norm(network, [batch[:32], batch[32:]])
+    statistics = reestimate_batch_norm(network, [batch[:32], batch[32:]])
     one, two = (reestimate_batch_norm(network, [part]) for part in (batch[:32], batch[32:]))
     for name in ("means", "variances"):
         for mean, first, second in zip(
-            getattr(both, name), getattr(one, name), getattr(two, name), strict=True
+            getattr(statistics, name), getattr(one, name), getattr(two, name), strict=True
         ):
             torch.testing.assert_close(mean, (first + second) / 2)
 
@@ -109,10 +109,10 @@ def test_the_network_stays_as_it_was(trained_network):
 def test_the_softmax_changes_and_the_passes_do_not(trained_network):
     network, batch = trained_network
     statistics = reestimate_batch_norm(network, [batch])
-    plain, passes = stochastic_passes(network, batch, 3, seed=1)
+    softmax_after, passes = stochastic_passes(network, batch, 3, seed=1)
     softmax, same = stochastic_passes(network, batch, 3, seed=1, softmax_statistics=statistics)
     assert torch.equal(passes, same)
-    assert not torch.equal(plain, softmax)
+    assert not torch.equal(softmax_after, softmax)
     with statistics.use_statistics(), torch.no_grad():
         torch.testing.assert_close(network(batch).softmax(dim=1), softmax)
 
@@ -127,7 +127,7 @@ def test_which_networks_have_such_layers(name, expected):
         assert len(statistics.layers) == 4
 
 
-class Late(nn.Module):
+class LateDropout(nn.Module):
     """Its dropout is defined last and called first."""
 
     def __init__(self, n_classes=10, image_shape=(8, 8, 1)):
@@ -142,49 +142,71 @@ class Late(nn.Module):
 
 
 def test_the_order_of_calls_counts_and_not_that_of_definitions():
-    assert may_have_batch_norm_after_dropout(Late())
-    assert may_have_batch_norm_after_dropout(nn.Sequential(nn.Flatten(), Late()))
+    assert may_have_batch_norm_after_dropout(LateDropout())
+    assert may_have_batch_norm_after_dropout(nn.Sequential(nn.Flatten(), LateDropout()))
     before = nn.Sequential(nn.Linear(4, 4), nn.BatchNorm1d(4), nn.Dropout(0.5), nn.Linear(4, 2))
     assert not may_have_batch_norm_after_dropout(before)
-    assert len(reestimate_batch_norm(Late().eval(), [torch.randn(4, 1, 8, 8)]).layers) == 1
-    assert choose_learner(Late, digits(30)).settings()["batch_norm"] == "re-estimated"
+    assert len(reestimate_batch_norm(LateDropout().eval(), [torch.randn(4, 1, 8, 8)]).layers) == 1
+    assert choose_learner(LateDropout, digits(30)).settings()["batch_norm"] == "re-estimated"
 
 
 def test_dropout_that_was_added_counts():
-    plain = nn.Sequential(
+    plain_network = nn.Sequential(
         nn.Linear(4, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Linear(8, 8), nn.BatchNorm1d(8),
         nn.ReLU(), nn.Linear(8, 2),
     )  # fmt: skip
-    network = models.add_dropout(plain, layers=2).eval()
+    network = models.add_dropout(plain_network, layers=2).eval()
     statistics = reestimate_batch_norm(network, [torch.randn(16, 4)])
     assert len(statistics.layers) == 1
-    assert reestimate_batch_norm(plain.eval(), [torch.randn(16, 4)]) is AS_TRAINED
+    assert reestimate_batch_norm(plain_network.eval(), [torch.randn(16, 4)]) is AS_TRAINED
 
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory):
     folder = tmp_path_factory.mktemp("runs")
     return {
-        kind: cross_validate(digits(), behind, out=folder / kind, batch_norm=kind, **QUICK)
+        kind: cross_validate(
+            digits(),
+            make_network_with_dropout_first,
+            out=folder / kind,
+            batch_norm=kind,
+            **QUICK_TRAINING,
+        )
         for kind in ("re-estimated", "as-trained")
     }
 
 
 def test_a_run_has_the_cure_by_default_and_the_papers_letter_on_demand(runs, tmp_path):
-    usual = cross_validate(digits(), behind, out=tmp_path / "usual", **QUICK)
-    assert (usual.pred_probs == runs["re-estimated"].pred_probs).all()
+    default_run = cross_validate(
+        digits(), make_network_with_dropout_first, out=tmp_path / "usual", **QUICK_TRAINING
+    )
+    assert (default_run.pred_probs == runs["re-estimated"].pred_probs).all()
     assert (runs["as-trained"].passes == runs["re-estimated"].passes).all()
     assert (runs["as-trained"].pred_probs != runs["re-estimated"].pred_probs).any()
     assert runs["re-estimated"].accuracy > runs["as-trained"].accuracy
     with pytest.raises(uqled.InputError, match="another configuration"):
-        cross_validate(digits(), behind, out=usual.path, batch_norm="as-trained", **QUICK)
+        cross_validate(
+            digits(),
+            make_network_with_dropout_first,
+            out=default_run.path,
+            batch_norm="as-trained",
+            **QUICK_TRAINING,
+        )
     with pytest.raises(uqled.InputError, match="batch_norm is 'never'"):
-        cross_validate(digits(), behind, out=tmp_path / "x", batch_norm="never", **QUICK)
+        cross_validate(
+            digits(),
+            make_network_with_dropout_first,
+            out=tmp_path / "x",
+            batch_norm="never",
+            **QUICK_TRAINING,
+        )
 
 
 def test_a_network_without_such_layers_is_untouched_to_the_bit(tmp_path):
     estimate = {
-        kind: cross_validate(digits(90), "small", out=tmp_path / kind, batch_norm=kind, **QUICK)
+        kind: cross_validate(
+            digits(90), "small", out=tmp_path / kind, batch_norm=kind, **QUICK_TRAINING
+        )
         for kind in ("re-estimated", "as-trained")
     }
     assert (estimate["re-estimated"].pred_probs == estimate["as-trained"].pred_probs).all()
@@ -203,17 +225,25 @@ def test_a_training_continued_from_a_checkpoint_has_the_same_statistics(
 
     monkeypatch.setattr(training, "_write_history", stop)
     with pytest.raises(KeyboardInterrupt):
-        cross_validate(digits(), behind, out=tmp_path, **QUICK)
+        cross_validate(digits(), make_network_with_dropout_first, out=tmp_path, **QUICK_TRAINING)
     monkeypatch.setattr(training, "_write_history", write)
-    continued_run = cross_validate(digits(), behind, out=tmp_path, **QUICK)
+    continued_run = cross_validate(
+        digits(), make_network_with_dropout_first, out=tmp_path, **QUICK_TRAINING
+    )
     assert (continued_run.pred_probs == runs["re-estimated"].pred_probs).all()
 
 
 @pytest.mark.slow
 def test_several_devices_end_in_the_same_kind_of_statistics(tmp_path):
-    options = {**QUICK, "devices": 2, "device": "cpu", "precision": "32-true"}
+    options = {**QUICK_TRAINING, "devices": 2, "device": "cpu", "precision": "32-true"}
     estimate = {
-        kind: cross_validate(digits(), behind, out=tmp_path / kind, batch_norm=kind, **options)
+        kind: cross_validate(
+            digits(),
+            make_network_with_dropout_first,
+            out=tmp_path / kind,
+            batch_norm=kind,
+            **options,
+        )
         for kind in ("re-estimated", "as-trained")
     }
     assert (estimate["as-trained"].passes == estimate["re-estimated"].passes).all()

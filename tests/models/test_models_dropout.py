@@ -32,10 +32,10 @@ def test_the_share_dropped_is_p_and_the_rest_is_scaled(p):
 
 def test_neighbours_are_dropped_independently():
     torch.manual_seed(1)
-    kept = (Dropout(0.5)(torch.ones(400_000)) > 0).float()
+    is_kept = (Dropout(0.5)(torch.ones(400_000)) > 0).float()
     for lag in (1, 2, 3, 4, 64):
-        both = (kept[:-lag] * kept[lag:]).mean().item()
-        assert both == pytest.approx(0.25, abs=0.004), lag
+        joint_rate = (is_kept[:-lag] * is_kept[lag:]).mean().item()
+        assert joint_rate == pytest.approx(0.25, abs=0.004), lag
 
 
 @pytest.mark.parametrize("shape", [(0, 3), (1,), (3, 5), (2, 3, 5, 7)])
@@ -53,12 +53,12 @@ def test_layouts_other_than_rows_are_kept_and_wholly_covered():
     torch.manual_seed(3)
     dropped = Dropout(0.25)(x)
     assert dropped.is_contiguous(memory_format=torch.channels_last)
-    kept = dropped != 0
-    assert torch.allclose(dropped[kept], x[kept] / 0.75)
-    assert 0.65 < kept.float().mean() < 0.85
-    strange = torch.rand(6, 8).add(1)[::2, ::3]  # neither dense nor in order
+    is_kept = dropped != 0
+    assert torch.allclose(dropped[is_kept], x[is_kept] / 0.75)
+    assert 0.65 < is_kept.float().mean() < 0.85
+    strided_input = torch.rand(6, 8).add(1)[::2, ::3]  # neither dense nor in order
     wide = torch.rand(1, 5).add(1).expand(4, 5)
-    for x in (strange, wide):
+    for x in (strided_input, wide):
         dropped = Dropout(0.5)(x)
         assert torch.equal(dropped[dropped != 0], 2 * x[dropped != 0])
     assert len(Dropout(0.5)(wide).ne(0).unique(dim=0)) > 1  # rows of one number, masks of their own
@@ -151,25 +151,27 @@ def test_a_network_without_dropout_is_told_how_to_get_it():
 @pytest.mark.parametrize("make", [vgg11, resnet50])
 def test_added_dropout_is_where_the_networks_of_the_paper_have_it(make):
     torch.manual_seed(6)
-    built, plain = make(10, (16, 16, 3)), make(10, (16, 16, 3), p=0)
-    plain.load_state_dict(built.state_dict())
-    added = add_dropout(plain)
-    assert not has_dropout(plain)
-    assert len(dropout_layers(added)) == 5
-    assert set(added.state_dict()) == set(built.state_dict())
+    network_with_dropout, plain_network = make(10, (16, 16, 3)), make(10, (16, 16, 3), p=0)
+    plain_network.load_state_dict(network_with_dropout.state_dict())
+    added_dropout = add_dropout(plain_network)
+    assert not has_dropout(plain_network)
+    assert len(dropout_layers(added_dropout)) == 5
+    assert set(added_dropout.state_dict()) == set(network_with_dropout.state_dict())
     x = torch.randn(2, 3, 16, 16)
     for one, other in zip(
-        stochastic_passes(added, x, 2, seed=7), stochastic_passes(built, x, 2, seed=7), strict=True
+        stochastic_passes(added_dropout, x, 2, seed=7),
+        stochastic_passes(network_with_dropout, x, 2, seed=7),
+        strict=True,
     ):
         assert torch.equal(one, other)
 
 
 def test_a_copy_is_in_the_modes_of_the_original():
     model = nn.Sequential(nn.Linear(2, 2), nn.BatchNorm1d(2).eval(), nn.ReLU(), nn.Linear(2, 2))
-    added = add_dropout(model, layers=1)
-    assert added.training
-    assert added.dropout1.training
-    modes = {name: module.training for name, module in added.named_children()}
+    copy = add_dropout(model, layers=1)
+    assert copy.training
+    assert copy.dropout1.training
+    modes = {name: module.training for name, module in copy.named_children()}
     assert modes == {"0": True, "1": False, "2": True, "dropout1": True, "3": True}
     assert model.training
     assert not model[1].training
@@ -180,17 +182,17 @@ def test_dropout_in_a_plain_sequence():
         nn.Conv2d(1, 4, 3), nn.ReLU(), nn.Conv2d(4, 4, 3), nn.BatchNorm2d(4), nn.GELU(),
         nn.MaxPool2d(2), nn.Flatten(), nn.Linear(16, 3), nn.Softmax(dim=1),
     )  # fmt: skip
-    added = add_dropout(model.eval(), layers=2, p=0.3)
-    assert calls(added) == [
+    network_with_dropout = add_dropout(model.eval(), layers=2, p=0.3)
+    assert calls(network_with_dropout) == [
         *("0", "1", "dropout1", "2", "3", "4", "dropout2", "5", "6", "7", "8"),
     ]
-    assert [layer.p for layer in dropout_layers(added)] == [0.3, 0.3]
-    assert [layer.training for layer in dropout_layers(added)] == [False, False]
+    assert [layer.p for layer in dropout_layers(network_with_dropout)] == [0.3, 0.3]
+    assert [layer.training for layer in dropout_layers(network_with_dropout)] == [False, False]
     x = torch.randn(2, 1, 8, 8)
-    assert torch.equal(added(x), model(x))
+    assert torch.equal(network_with_dropout(x), model(x))
     assert calls(add_dropout(model, layers=1)).index("dropout1") == 5
     with torch.no_grad():
-        added.get_parameter("0.weight").zero_()
+        network_with_dropout.get_parameter("0.weight").zero_()
     assert model[0].weight.abs().sum() > 0  # a copy
 
 
@@ -202,7 +204,7 @@ class Functional(nn.Module):
         self.first = nn.Conv2d(1, 4, 3, padding=1)
         self.norms = nn.ModuleList(nn.BatchNorm2d(4) for _ in range(3))
         self.inner = nn.ModuleList(nn.Conv2d(4, 4, 3, padding=1) for _ in range(2))
-        self.hidden = nn.Linear(64, 8)
+        self.hidden_layer = nn.Linear(64, 8)
         self.last = nn.Linear(8, 3)
 
     def forward(self, x):
@@ -211,16 +213,16 @@ class Functional(nn.Module):
         for norm, conv in zip(self.norms, self.inner, strict=False):
             x = x + conv(functional.relu(norm(x)))  # 2, and 3 together with the next line
         x = functional.max_pool2d(self.norms[2](x).relu_(), 2)
-        x = torch.tanh(self.hidden(x.view(n, -1)))  # 4
+        x = torch.tanh(self.hidden_layer(x.view(n, -1)))  # 4
         return functional.log_softmax(self.last(x), dim=1)
 
 
 def test_dropout_in_a_network_of_functions():
     model = Functional().eval()
-    added = add_dropout(model, layers=4)
+    network_with_dropout = add_dropout(model, layers=4)
     x = torch.randn(5, 1, 8, 8)
-    assert torch.equal(added(x), model(x))
-    nodes = list(added.graph.nodes)
+    assert torch.equal(network_with_dropout(x), model(x))
+    nodes = list(network_with_dropout.graph.nodes)
     after = [nodes[i - 1].name for i, node in enumerate(nodes) if "dropout" in str(node.target)]
     assert after == ["relu", "add", "relu_", "tanh"]
     first = next(node for node in nodes if node.target == "dropout2")
@@ -284,7 +286,7 @@ def test_senseless_options_are_refused(options):
 
 
 def test_names_that_are_taken_are_left_alone():
-    class Named(nn.Module):
+    class NamedNetwork(nn.Module):
         def __init__(self):
             super().__init__()
             self.a, self.dropout1, self.b = nn.Linear(2, 4), nn.ReLU(), nn.Linear(4, 2)
@@ -292,7 +294,7 @@ def test_names_that_are_taken_are_left_alone():
         def forward(self, x):
             return self.b(self.dropout1(self.a(x)))
 
-    assert calls(add_dropout(Named(), layers=1)) == ["a", "dropout1", "dropout2", "b"]
+    assert calls(add_dropout(NamedNetwork(), layers=1)) == ["a", "dropout1", "dropout2", "b"]
 
 
 def calls(model):

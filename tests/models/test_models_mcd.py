@@ -60,9 +60,9 @@ def test_what_lies_before_dropout_runs_once_and_the_rest_for_every_pass():
     network = split_at_dropout(model, x)
     calls.clear()
     stochastic_passes(network, x, 5, seed=0)
-    once = ["stem", *(f"block{i}" for i in range(1, 13))]
+    single_calls = ["stem", *(f"block{i}" for i in range(1, 13))]
     often = [*(f"block{i}" for i in range(13, 17)), *(f"dropout{i}" for i in range(12, 17))]
-    assert [calls[name] for name in once] == [1] * 13
+    assert [calls[name] for name in single_calls] == [1] * 13
     assert [calls[name] for name in [*often, "pool", "classifier"]] == [6] * 11  # 5 and the softmax
 
 
@@ -79,8 +79,8 @@ class ForwardBlock(nn.Module):
 def two_paths(m, x):
     """The second path does not meet the first one's dropout; the graph's order is mixed."""
     dropped = m.dropout(m.one(x).relu())
-    beside = m.two(x).tanh()
-    return m.three(dropped + beside) * beside.mean(dim=1, keepdim=True)
+    second_path = m.two(x).tanh()
+    return m.three(dropped + second_path) * second_path.mean(dim=1, keepdim=True)
 
 
 def sum_in_place(m, x):
@@ -166,8 +166,8 @@ def test_batch_norm_is_not_touched():
     before = {name: value.clone() for name, value in model.state_dict().items()}
     x = torch.randn(6, 1, 8, 8)
     together = stochastic_passes(model, x, 2, seed=0)[0]
-    alone = torch.cat([stochastic_passes(model, row, 2, seed=0)[0] for row in x.split(1)])
-    assert torch.allclose(together, alone, atol=1e-5)
+    row_passes = torch.cat([stochastic_passes(model, row, 2, seed=0)[0] for row in x.split(1)])
+    assert torch.allclose(together, row_passes, atol=1e-5)
     after = model.state_dict()
     assert all(torch.equal(after[name], value) for name, value in before.items())
     assert all(module.training for module in model.modules())
@@ -201,11 +201,11 @@ def test_half_precision_gives_single_precision_probabilities():
     model = build("small", n_classes=5, image_shape=(8, 8, 3), seed=0)
     model = model.to(memory_format=torch.channels_last)
     x = torch.randn(4, 3, 8, 8).to(memory_format=torch.channels_last)
-    whole = stochastic_passes(model, x, 3, seed=0)
+    expected = stochastic_passes(model, x, 3, seed=0)
     with torch.autocast("cpu", torch.bfloat16):
         assert split_at_dropout(model, x).reason is None
         half = stochastic_passes(model, x, 3, seed=0)
-    for one, other in zip(half, whole, strict=True):
+    for one, other in zip(half, expected, strict=True):
         assert one.dtype == torch.float32
         assert torch.allclose(one.sum(dim=-1), torch.ones(one.shape[:-1]), atol=1e-5)
         assert torch.allclose(one, other, atol=0.05)

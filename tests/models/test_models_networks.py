@@ -45,8 +45,8 @@ def test_resnet50_has_the_parameters_of_resnet50_with_the_small_stem():
             total += block(channels, width, first=i == 0)
             channels = 4 * width
     total += 2048 * 10 + 10
-    published = 25_557_032  # for ImageNet: a stem of 7x7, a thousand classes
-    assert total == published + (9 - 49) * 3 * 64 - 990 * (2048 + 1) == 23_520_842
+    n_parameters = 25_557_032  # for ImageNet: a stem of 7x7, a thousand classes
+    assert total == n_parameters + (9 - 49) * 3 * 64 - 990 * (2048 + 1) == 23_520_842
     assert size(resnet50(10, (32, 32, 3))) == total
 
 
@@ -72,9 +72,9 @@ def test_dropout_follows_the_last_five_blocks():
 def test_dropout_has_the_given_p_or_is_left_out(make):
     assert {layer.p for layer in dropout_layers(make(10, (32, 32, 3)))} == {0.5}
     assert {layer.p for layer in dropout_layers(make(10, (32, 32, 3), p=0.2))} == {0.2}
-    plain = make(10, (32, 32, 3), p=0)
-    assert not any(isinstance(module, Dropout) for module in plain.modules())
-    assert set(plain.state_dict()) == set(make(10, (32, 32, 3)).state_dict())
+    plain_network = make(10, (32, 32, 3), p=0)
+    assert not any(isinstance(module, Dropout) for module in plain_network.modules())
+    assert set(plain_network.state_dict()) == set(make(10, (32, 32, 3)).state_dict())
 
 
 @pytest.mark.parametrize("shape", SHAPES)
@@ -88,17 +88,17 @@ def test_every_network_takes_images_of_any_size(name, shape):
         assert logits.shape == (2, 7)
         assert logits.isfinite().all()
         layout = torch.channels_last
-        swapped = model.to(memory_format=layout)(x.to(memory_format=layout))
-        assert torch.allclose(swapped, logits, rtol=1e-3, atol=1e-3)
+        output = model.to(memory_format=layout)(x.to(memory_format=layout))
+        assert torch.allclose(output, logits, rtol=1e-3, atol=1e-3)
 
 
 def test_vgg11_pads_small_images_with_their_border():
     torch.manual_seed(0)
-    padding, plain = vgg11(10, (28, 28, 1)).eval(), vgg11(10, (32, 32, 1)).eval()
-    plain.load_state_dict(padding.state_dict())
+    padding, plain_network = vgg11(10, (28, 28, 1)).eval(), vgg11(10, (32, 32, 1)).eval()
+    plain_network.load_state_dict(padding.state_dict())
     digit = functional.pad(torch.rand(2, 1, 20, 20), (4, 4, 4, 4), value=-0.42)  # black, normalised
     with torch.no_grad():
-        expected = plain(functional.pad(digit, (2, 2, 2, 2), value=-0.42))
+        expected = plain_network(functional.pad(digit, (2, 2, 2, 2), value=-0.42))
         assert torch.equal(padding(digit), expected)
 
 
@@ -235,18 +235,18 @@ def test_small_learns_digits_and_so_do_its_passes():
 
 
 def test_dropout_of_a_users_network_draws_its_masks_as_ours_does():
-    class Own(nn.Dropout):
+    class OwnDropout(nn.Dropout):
         """Of the user's own, which may do anything."""
 
     def make(n_classes, image_shape):
         values = image_shape[0] * image_shape[1] * image_shape[2]
-        layers = nn.Flatten(), nn.Dropout(0.25), Own(0.5), nn.Linear(values, n_classes)
+        layers = nn.Flatten(), nn.Dropout(0.25), OwnDropout(0.5), nn.Linear(values, n_classes)
         return nn.Sequential(*layers)
 
     network = build(make, n_classes=3, image_shape=(4, 4, 3), seed=0)
-    assert [type(layer) for layer in dropout_layers(network)] == [Dropout, Own]
+    assert [type(layer) for layer in dropout_layers(network)] == [Dropout, OwnDropout]
     assert str(network) == str(make(3, (4, 4, 3)))  # so that a run can be continued
     torch.manual_seed(1)
-    kept = network[1](torch.ones(200, 500))
-    assert kept[kept != 0].unique().tolist() == [pytest.approx(4 / 3)]
-    assert (kept != 0).float().mean() == pytest.approx(0.75, abs=0.01)
+    dropout_mask = network[1](torch.ones(200, 500))
+    assert dropout_mask[dropout_mask != 0].unique().tolist() == [pytest.approx(4 / 3)]
+    assert (dropout_mask != 0).float().mean() == pytest.approx(0.75, abs=0.01)

@@ -15,7 +15,7 @@ from uqled.noise import kinds, matrices
 
 CIFAR = ["airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck"]
 # In thousandths. The airplane row is the paper's; the others are made up in its likeness.
-SIMILAR = np.array(
+SIMILAR_CLASSES = np.array(
     [
         [928, 4, 19, 7, 2, 0, 1, 2, 27, 10],
         [4, 955, 1, 1, 0, 0, 1, 0, 8, 30],
@@ -46,7 +46,7 @@ PAPER_TARGETS = {
 
 def targets(probabilities, classes):
     return {
-        true: {given for j, given in enumerate(classes) if j != i and probabilities[i, j] > 0}
+        true: {observed for j, observed in enumerate(classes) if j != i and probabilities[i, j] > 0}
         for i, true in enumerate(classes)
     }
 
@@ -83,14 +83,14 @@ def test_a_class_without_samples_has_no_similarity(measure):
 
 
 def test_the_papers_airplane():
-    flips = noise.flip_probabilities(SIMILAR / 1000)[0]
+    flips = noise.flip_probabilities(SIMILAR_CLASSES / 1000)[0]
     assert {CIFAR[j] for j in np.flatnonzero(flips)} == {"bird", "ship"}
     assert [f"{flips[2]:.1%}", f"{flips[8]:.1%}"] == ["49.8%", "50.2%"]
 
 
 def test_a_table_like_cifars_gives_the_papers_pattern():
     labels = np.repeat(CIFAR, 5000)
-    probs = np.repeat(SIMILAR / 1000, 5000, axis=0)
+    probs = np.repeat(SIMILAR_CLASSES / 1000, 5000, axis=0)
     matrix = noise.similarity_matrix(labels, probs, rate=0.2, classes=CIFAR)
     assert targets(matrix.probabilities, CIFAR) == PAPER_TARGETS
     np.testing.assert_allclose(np.diag(matrix.probabilities), 0.8)
@@ -99,10 +99,10 @@ def test_a_table_like_cifars_gives_the_papers_pattern():
     )
 
     noisy, is_error = noise.apply_noise(labels, matrix, rate=0.2, seed=0)
-    realised = noise.realised_matrix(labels, noisy, CIFAR)
+    realised_matrix = noise.realised_matrix(labels, noisy, CIFAR)
     assert is_error.sum() == 10_000
-    assert targets(realised.probabilities, CIFAR) == PAPER_TARGETS
-    assert np.abs(np.diag(realised.probabilities) - 0.8).max() < 0.025  # over four sigma
+    assert targets(realised_matrix.probabilities, CIFAR) == PAPER_TARGETS
+    assert np.abs(np.diag(realised_matrix.probabilities) - 0.8).max() < 0.025  # over four sigma
 
 
 def test_the_most_similar_class_where_none_passes_the_threshold():
@@ -166,11 +166,11 @@ def test_symmetric():
 def test_pairs():
     around = noise.pair_matrix(["a", "b", "c"], rate=0.25)
     assert around.probabilities.tolist() == [[0.75, 0.25, 0], [0, 0.75, 0.25], [0.25, 0, 0.75]]
-    named = noise.pair_matrix(["a", "b", "c"], rate=0.25, pairs={"c": "a"})
-    assert named.probabilities.tolist() == [[1, 0, 0], [0, 1, 0], [0.25, 0, 0.75]]
-    for wrong in ({"c": "x"}, {"x": "c"}, {"c": "c"}):
+    named_matrix = noise.pair_matrix(["a", "b", "c"], rate=0.25, pairs={"c": "a"})
+    assert named_matrix.probabilities.tolist() == [[1, 0, 0], [0, 1, 0], [0.25, 0, 0.75]]
+    for wrong_pairs in ({"c": "x"}, {"x": "c"}, {"c": "c"}):
         with pytest.raises(InputError, match="pairs maps"):
-            noise.pair_matrix(["a", "b", "c"], rate=0.25, pairs=wrong)
+            noise.pair_matrix(["a", "b", "c"], rate=0.25, pairs=wrong_pairs)
 
 
 def test_confusion_is_what_the_model_says():
@@ -198,12 +198,14 @@ def test_sparse_has_the_noise_and_the_zeros_it_was_asked_for(k, noise_rate, zero
 
 
 def test_sparse_noise_differs_between_classes_and_places_are_uniform():
-    many = [noise.sparse_matrix(4, noise=0.3, zeros=0.5, seed=s).probabilities for s in range(2000)]
-    assert np.std([np.diag(T) for T in many], axis=1).min() > 0.001
-    places = (np.array(many) > 0).mean(axis=0)  # [4,4] how often each place has noise
+    samples = [
+        noise.sparse_matrix(4, noise=0.3, zeros=0.5, seed=s).probabilities for s in range(2000)
+    ]
+    assert np.std([np.diag(T) for T in samples], axis=1).min() > 0.001
+    places = (np.array(samples) > 0).mean(axis=0)  # [4,4] how often each place has noise
     np.testing.assert_allclose(places[~np.eye(4, dtype=bool)], 0.5, atol=0.05)
     again = noise.sparse_matrix(4, noise=0.3, zeros=0.5, seed=7)
-    assert (again.probabilities == many[7]).all()
+    assert (again.probabilities == samples[7]).all()
 
 
 # -- flips ---------------------------------------------------------------------------------------
@@ -246,9 +248,9 @@ def test_rates_of_none_and_all():
     same, none = noise.apply_noise(labels, matrix, rate=0, seed=0)
     assert (same == labels).all()
     assert not none.any()
-    other, every = noise.apply_noise(labels, matrix, rate=1, seed=0)
+    other, noisy_everywhere = noise.apply_noise(labels, matrix, rate=1, seed=0)
     assert (other != labels).all()
-    assert every.all()
+    assert noisy_everywhere.all()
     assert (
         noise.apply_noise([0, 1], noise.TransitionMatrix(np.eye(2)), rate=0, seed=0)[1].sum() == 0
     )
@@ -258,8 +260,10 @@ def test_draws_equal_those_of_a_plain_loop():
     rng = np.random.default_rng(1)
     rows = softmax_rows(2, 6, 6) * (rng.random((6, 6)) < 0.6) + 1e-3 * np.eye(6)
     codes = rng.integers(0, 6, 500).astype(np.int32)
-    drawn = matrices._draw_labels(codes, rows, np.random.default_rng(9))
-    for code, at, result in zip(codes, np.random.default_rng(9).random(500), drawn, strict=True):
+    labels_drawn = matrices._draw_labels(codes, rows, np.random.default_rng(9))
+    for code, at, result in zip(
+        codes, np.random.default_rng(9).random(500), labels_drawn, strict=True
+    ):
         place, total = at * rows[code].sum(), 0.0
         for expected in range(6):
             total += rows[code, expected]
@@ -357,8 +361,8 @@ def test_any_rate_is_met_exactly(n, k, rate, seed):
         labels, noise.symmetric_matrix(k, rate=0.5), rate=rate, seed=seed
     )
     assert is_error.sum() == (noisy != labels).sum() == round(rate * n)
-    wrong = noise.instance_noise(labels, softmax_rows(seed, n, k), rate=rate, seed=seed)
-    assert wrong[1].sum() == (wrong[0] != labels).sum() == round(rate * n)
+    flips = noise.instance_noise(labels, softmax_rows(seed, n, k), rate=rate, seed=seed)
+    assert flips[1].sum() == (flips[0] != labels).sum() == round(rate * n)
 
 
 # -- instances -----------------------------------------------------------------------------------
@@ -366,17 +370,17 @@ def test_any_rate_is_met_exactly(n, k, rate, seed):
 
 def test_the_doubtful_flip_to_what_they_are_taken_for():
     # Half the samples put 0.9 on their own class, half 0.1; what is left goes 3 : 1.
-    sure = np.array([0.9, 0.075, 0.025])
-    unsure = np.array([0.1, 0.675, 0.225])
-    probs = np.repeat([sure, unsure], 20_000, axis=0)
+    sure_probs = np.array([0.9, 0.075, 0.025])
+    unsure_probs = np.array([0.1, 0.675, 0.225])
+    probs = np.repeat([sure_probs, unsure_probs], 20_000, axis=0)
     labels = np.zeros(40_000, dtype=int)
     _, is_error = noise.instance_noise(labels, probs, rate=0.01, seed=5)
     assert is_error.sum() == 400
     # So few are drawn that replacement hardly matters: the shares are those of the weights.
     expected = 400 * np.array([0.1, 0.9])
     assert stats.chisquare(is_error.reshape(2, -1).sum(axis=1), expected).pvalue > 0.001
-    many, _ = noise.instance_noise(labels, probs, rate=0.5, seed=5)
-    counts = np.bincount(many, minlength=3)
+    noisy_labels, _ = noise.instance_noise(labels, probs, rate=0.5, seed=5)
+    counts = np.bincount(noisy_labels, minlength=3)
     assert counts[0] == 20_000
     assert stats.chisquare(counts[1:], 20_000 * np.array([0.75, 0.25])).pvalue > 0.001
 
@@ -403,7 +407,7 @@ def test_the_realised_matrix_is_counted():
 
 
 def test_kinds_by_name():
-    labels, probs = np.repeat(CIFAR, 100), np.repeat(SIMILAR / 1000, 100, axis=0)
+    labels, probs = np.repeat(CIFAR, 100), np.repeat(SIMILAR_CLASSES / 1000, 100, axis=0)
     options = {
         "similarity": {"rate": 0.2, "pred_probs": probs},
         "symmetric": {"rate": 0.2},

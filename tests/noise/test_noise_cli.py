@@ -17,8 +17,8 @@ ANIMALS = ["cat", "dog", "newt"]
 SAYS = np.array([[0.8, 0.2, 0.0], [0.3, 0.6, 0.1], [0.05, 0.15, 0.8]])
 LABELS = np.repeat(ANIMALS, [100, 60, 40])
 PROBS = np.repeat(SAYS, [100, 60, 40], axis=0)
-ALL = ["heat_map.png", "is_error.npy", "matrix.csv", "matrix.json", "realised.csv"]
-ALL += ["realised.json"]
+ALL_FILES = ["heat_map.png", "is_error.npy", "matrix.csv", "matrix.json", "realised.csv"]
+ALL_FILES += ["realised.json"]
 
 
 @pytest.fixture(autouse=True)
@@ -56,15 +56,15 @@ def names(folder):
 def test_from_labels_and_probabilities_to_the_folder(tmp_path):
     output = run("--labels", "labels.npy", "--pred-probs", "probs.npy", "--rate", 0.2, "--seed", 3)
     out = tmp_path / "out"
-    assert names(out) == sorted([*ALL, "noisy_labels.npy"])
+    assert names(out) == sorted([*ALL_FILES, "noisy_labels.npy"])
     matrix = noise.similarity_matrix(LABELS, PROBS, rate=0.2)
     noisy, is_error = noise.apply_noise(LABELS, matrix, rate=0.2, seed=3)
     assert (np.load(out / "noisy_labels.npy") == noisy).all()
     assert (np.load(out / "is_error.npy") == is_error).all()
     for suffix in ("csv", "json"):
         assert noise.TransitionMatrix.load(out / f"matrix.{suffix}") == matrix
-        realised = noise.TransitionMatrix.load(out / f"realised.{suffix}")
-        assert realised == noise.realised_matrix(LABELS, noisy, ANIMALS)
+        realised_matrix = noise.TransitionMatrix.load(out / f"realised.{suffix}")
+        assert realised_matrix == noise.realised_matrix(LABELS, noisy, ANIMALS)
     assert imread(out / "heat_map.png").std() > 0.1
     first, _, title, header, cat, *_ = output.splitlines()
     assert first == "40 of 200 labels changed (20.00%), noise of the kind similarity"
@@ -124,11 +124,11 @@ def test_a_csv_keeps_its_other_columns(tmp_path):
     table = f"id,label,note\n{rows}NA,0,\n1.50,1,NA\n"
     (tmp_path / "t.csv").write_text(table)
     run("--labels", "t.csv", "--kind", "pair", "--rate", 1)
-    written = (tmp_path / "out" / "noisy_labels.csv").read_text()
+    new_table = (tmp_path / "out" / "noisy_labels.csv").read_text()
     expected = [line.split(",", 2) for line in table.splitlines()]
     for row in expected[1:]:
         row[1] = str((int(row[1]) + 1) % 3)
-    assert written.splitlines() == [",".join(row) for row in expected]
+    assert new_table.splitlines() == [",".join(row) for row in expected]
 
 
 @pytest.mark.parametrize("kind_of_column", ["string", "dictionary", "int8"])
@@ -139,12 +139,12 @@ def test_a_parquet_file_keeps_its_types(tmp_path, kind_of_column):
     table = pa.table({"img": [b"\x00\xff"] * 15, "y": column[kind_of_column]})
     pq.write_table(table.replace_schema_metadata({"made": "by hand"}), "t.parquet")
     run("--labels", "t.parquet::y", "--kind", "pair", "--rate", 1)
-    written = pq.read_table(tmp_path / "out" / "noisy_labels.parquet")
-    assert written.schema.field("y").type == table.schema.field("y").type
-    assert written.schema.metadata[b"made"] == b"by hand"
-    assert written["img"] == table["img"]
-    turned = {"cat": "dog", "dog": "newt", "newt": "cat", 0: 1, 1: 2, 2: 0}
-    assert written["y"].to_pylist() == [turned[label] for label in table["y"].to_pylist()]
+    new_table = pq.read_table(tmp_path / "out" / "noisy_labels.parquet")
+    assert new_table.schema.field("y").type == table.schema.field("y").type
+    assert new_table.schema.metadata[b"made"] == b"by hand"
+    assert new_table["img"] == table["img"]
+    next_class = {"cat": "dog", "dog": "newt", "newt": "cat", 0: 1, 1: 2, 2: 0}
+    assert new_table["y"].to_pylist() == [next_class[label] for label in table["y"].to_pylist()]
 
 
 def test_an_npz_keeps_its_key_and_numbers_their_type(tmp_path):
@@ -178,8 +178,10 @@ def test_an_earlier_run_is_replaced_only_when_asked(tmp_path):
     assert {path: path.read_bytes() for path in (tmp_path / "out").iterdir()} == before
     instance = ["--labels", "labels.npy", "--kind", "instance", "--pred-probs", "probs.npy"]
     run(*instance, "--rate", 0.1, "--overwrite")
-    stale = {"matrix.csv", "matrix.json"}  # of the earlier kind
-    assert names(tmp_path / "out") == sorted({*ALL, "noisy_labels.npy", "mine.txt"} - stale)
+    stale_files = {"matrix.csv", "matrix.json"}  # of the earlier kind
+    assert names(tmp_path / "out") == sorted(
+        {*ALL_FILES, "noisy_labels.npy", "mine.txt"} - stale_files
+    )
 
 
 def test_a_run_that_fails_leaves_what_was_there(tmp_path, monkeypatch):

@@ -82,8 +82,8 @@ def test_counts_are_theirs():
 
 
 def test_importing_loads_nothing_heavy():
-    heavy = {"pandas", "matplotlib", "scipy", "sklearn", "numba", "torch", "typer"}
-    code = f"import uqled.noise.kinds, sys; print(sorted({heavy} & set(sys.modules)))"
+    heavy_packages = {"pandas", "matplotlib", "scipy", "sklearn", "numba", "torch", "typer"}
+    code = f"import uqled.noise.kinds, sys; print(sorted({heavy_packages} & set(sys.modules)))"
     result = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True
     )

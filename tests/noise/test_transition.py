@@ -170,14 +170,14 @@ def texts(figure, panel):
 
 
 def test_the_heat_map_says_what_the_matrices_say(tmp_path):
-    realised = TransitionMatrix([[0.75, 0.25, 0], [0, 1, 0], [0, 0, 1]], PETS.classes)
-    figure = transition_heat_map({"intended": PETS, "realised": realised})
+    realised_matrix = TransitionMatrix([[0.75, 0.25, 0], [0, 1, 0], [0, 0, 1]], PETS.classes)
+    figure = transition_heat_map({"intended": PETS, "realised": realised_matrix})
     left, right, bar = figure.axes
     assert [left.get_title(), right.get_title()] == ["intended", "realised"]
     assert texts(figure, 0) == ["80.0", "20.0", "5.0", "95.0", "100.0"]
     assert texts(figure, 1) == ["75.0", "25.0", "100.0", "100.0"]
     assert (left.images[0].get_array() == PETS.probabilities).all()
-    assert (right.images[0].get_array() == realised.probabilities).all()
+    assert (right.images[0].get_array() == realised_matrix.probabilities).all()
     for axes in (left, right):
         assert [t.get_text() for t in axes.get_xticklabels()] == ["cat", "dog", "newt"]
         assert [t.get_text() for t in axes.get_yticklabels()] == ["cat", "dog", "newt"]

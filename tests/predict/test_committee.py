@@ -106,8 +106,8 @@ def test_copies_share_a_group():
     assert groups[3] == groups[70] == groups[71]
     assert groups[0] == groups[1] != groups[3]
     assert len(np.unique(groups)) == 77
-    few = np.array([[1.0, 1.0], [2.0, 2.0], [1.0, 1.0]], np.float32)
-    assert find_near_duplicates(few).tolist() == [[0, 2]]  # not the same direction alone
+    vectors = np.array([[1.0, 1.0], [2.0, 2.0], [1.0, 1.0]], np.float32)
+    assert find_near_duplicates(vectors).tolist() == [[0, 2]]  # not the same direction alone
 
 
 def test_groups_do_not_straddle_folds():
@@ -145,8 +145,8 @@ def test_no_label_has_a_say_in_its_own_fold():
     rng = np.random.default_rng(0)
     members = rng.dirichlet(np.ones(3), (2, 300)).astype(np.float32)
     y, folds = rng.integers(0, 3, 300), np.arange(300) % 3
-    changed = np.where(folds == 1, (y + 1) % 3, y)
-    first, second = (combine_members(members, labels, folds) for labels in (y, changed))
+    changed_labels = np.where(folds == 1, (y + 1) % 3, y)
+    first, second = (combine_members(members, labels, folds) for labels in (y, changed_labels))
     np.testing.assert_array_equal(first.pred_probs[folds == 1], second.pred_probs[folds == 1])
     assert (first.pred_probs[folds == 0] != second.pred_probs[folds == 0]).any()
 
@@ -160,15 +160,15 @@ def run(data, folder, model="auto", **options):
 
 def test_wrong_labels_of_embeddings_are_found(tmp_path):
     X, true = clusters()
-    given = true.copy()
-    wrong = np.random.default_rng(1).choice(len(true), 20, replace=False)
-    given[wrong] = (given[wrong] + 1) % 4
-    predictions = run(Dataset.from_arrays(X, given), tmp_path / "run")
-    again = run(Dataset.from_arrays(X, given), tmp_path / "again")
+    noisy_labels = true.copy()
+    wrong_rows = np.random.default_rng(1).choice(len(true), 20, replace=False)
+    noisy_labels[wrong_rows] = (noisy_labels[wrong_rows] + 1) % 4
+    predictions = run(Dataset.from_arrays(X, noisy_labels), tmp_path / "run")
+    again = run(Dataset.from_arrays(X, noisy_labels), tmp_path / "again")
     np.testing.assert_array_equal(predictions.pred_probs, again.pred_probs)
     np.testing.assert_array_equal(predictions.passes, again.passes)
     assert predictions.passes_kind == "heads"
-    assert f1_score(given != true, find_label_errors(predictions).mask) > 0.9
+    assert f1_score(noisy_labels != true, find_label_errors(predictions).mask) > 0.9
     quality = predictions.quality
     assert quality.model == "committee:features"
     assert quality.accuracy == predictions.accuracy
@@ -223,11 +223,11 @@ def test_few_samples(n, K, tmp_path):
 
 def test_heavy_imbalance(tmp_path):
     X, true = clusters(400, K=2)
-    chosen = np.append(np.flatnonzero(true == 0), np.flatnonzero(true == 1)[:12])
-    predictions = run(Dataset.from_arrays(X[chosen], true[chosen]), tmp_path)
+    chosen_samples = np.append(np.flatnonzero(true == 0), np.flatnonzero(true == 1)[:12])
+    predictions = run(Dataset.from_arrays(X[chosen_samples], true[chosen_samples]), tmp_path)
     classes = predictions.pred_probs.argmax(axis=1)
-    assert np.mean(classes[true[chosen] == 1] == 1) > 0.7
-    assert np.mean(classes == true[chosen]) > 0.97
+    assert np.mean(classes[true[chosen_samples] == 1] == 1) > 0.7
+    assert np.mean(classes == true[chosen_samples]) > 0.97
 
 
 def test_the_table_committee(tmp_path):
@@ -318,8 +318,8 @@ def test_softmax_and_passes_that_differ_are_said():
         measure_model_quality("m", labels, "abc", right, damaged[None])
     )
     assert "differ by more than noise: the passes are worse" in warning
-    few = np.eye(3)[np.where(np.arange(600) < 3, 0, labels)]
-    assert not measure_model_quality("m", labels, "abc", few, right[None]).passes_differ
+    uniform_probs = np.eye(3)[np.where(np.arange(600) < 3, 0, labels)]
+    assert not measure_model_quality("m", labels, "abc", uniform_probs, right[None]).passes_differ
 
 
 # -- embeddings of one's own ----------------------------------------------------------------------
@@ -328,15 +328,15 @@ def test_softmax_and_passes_that_differ_are_said():
 @pytest.fixture(scope="module")
 def embeddings():
     X, true = clusters(160, D=20)
-    given = true.copy()
-    given[:12] = (given[:12] + 1) % 4
-    return X, np.array(["ant", "bee", "cat", "dog"])[given], given != true
+    noisy_labels = true.copy()
+    noisy_labels[:12] = (noisy_labels[:12] + 1) % 4
+    return X, np.array(["ant", "bee", "cat", "dog"])[noisy_labels], noisy_labels != true
 
 
 def test_features_alone_are_enough(embeddings):
-    X, labels, wrong = embeddings
+    X, labels, wrong_rows = embeddings
     errors = find_label_errors(labels, features=X, progress=False)
-    assert f1_score(wrong, errors.mask) > 0.9
+    assert f1_score(wrong_rows, errors.mask) > 0.9
     assert errors.labels.names == ("ant", "bee", "cat", "dog")
     again = find_label_errors(labels.tolist(), features=X.tolist(), progress=False)
     np.testing.assert_array_equal(errors.scores, again.scores)
@@ -363,7 +363,7 @@ def test_a_file_of_embeddings_on_the_command_line(embeddings, tmp_path, monkeypa
     from uqled.cli import app
 
     monkeypatch.chdir(tmp_path)
-    X, labels, wrong = embeddings
+    X, labels, wrong_rows = embeddings
     np.save("vectors.npy", X)
     (tmp_path / "labels.csv").write_text("label\n" + "\n".join(labels) + "\n")
     words = ["find", "vectors.npy", "--labels", "labels.csv", "--out", "run"]
@@ -371,6 +371,6 @@ def test_a_file_of_embeddings_on_the_command_line(embeddings, tmp_path, monkeypa
     result = CliRunner().invoke(app, words)
     assert result.exit_code == 0, result.output
     issues = pd.read_parquet("run/issues.parquet")
-    assert f1_score(wrong, issues["is_label_issue"]) > 0.9
+    assert f1_score(wrong_rows, issues["is_label_issue"]) > 0.9
     assert "predicts" in result.output
     assert "its members alone" in result.output

@@ -15,7 +15,7 @@ import torch
 from sklearn.linear_model import LogisticRegression
 
 import uqled
-from small_training import QUICK, digits, same, tiny
+from small_training import QUICK_TRAINING, digits, same, tiny
 from uqled.data.dataset import Dataset
 from uqled.predict import folds as folds_module
 from uqled.predict.crossval import cross_validate
@@ -45,10 +45,10 @@ def one_thread():
 
 def slow(n_classes, image_shape):
     """A network that takes its time, and says in whose process."""
-    return torch.nn.Sequential(_Slow(), *tiny(n_classes, image_shape))
+    return torch.nn.Sequential(_SlowNetwork(), *tiny(n_classes, image_shape))
 
 
-class _Slow(torch.nn.Module):
+class _SlowNetwork(torch.nn.Module):
     def forward(self, x):
         if self.training and (folder := os.environ.get("UQLED_TEST_PIDS")):
             (Path(folder) / str(os.getpid())).touch()
@@ -57,9 +57,11 @@ class _Slow(torch.nn.Module):
 
 
 def test_a_network(engine, tmp_path):
-    here = cross_validate(digits(), tiny, out=tmp_path / "here", **QUICK)
-    there = cross_validate(digits(), tiny, out=tmp_path / "there", engine=engine, **QUICK)
-    same(there, here)
+    local_run = cross_validate(digits(), tiny, out=tmp_path / "here", **QUICK_TRAINING)
+    cluster_run = cross_validate(
+        digits(), tiny, out=tmp_path / "there", engine=engine, **QUICK_TRAINING
+    )
+    same(cluster_run, local_run)
     with (tmp_path / "there" / "history.csv").open() as one:
         assert one.read() == (tmp_path / "here" / "history.csv").read_text()
     left = [path.name for path in (tmp_path / "there").rglob("*") if path.is_file()]
@@ -69,11 +71,11 @@ def test_a_network(engine, tmp_path):
 def test_a_scikit_learn_classifier(engine, tmp_path):
     options = {"folds": 3, "passes": 2}
     for number, model in enumerate((LogisticRegression(max_iter=500), "forest")):
-        here = cross_validate(digits(), model, out=tmp_path / f"here-{number}", **options)
-        there = cross_validate(
+        local_run = cross_validate(digits(), model, out=tmp_path / f"here-{number}", **options)
+        cluster_run = cross_validate(
             digits(), model, out=tmp_path / f"there-{number}", engine=engine, **options
         )
-        same(there, here)
+        same(cluster_run, local_run)
 
 
 def test_texts_and_tables(engine, tmp_path):
@@ -88,34 +90,36 @@ def test_texts_and_tables(engine, tmp_path):
     for name, inputs in (("texts", texts), ("frame", frame)):
         data = Dataset.from_arrays(inputs, labels)
         assert data.kind == ("texts" if name == "texts" else "table")
-        here = cross_validate(data, out=tmp_path / name, folds=2, passes=2)
+        local_run = cross_validate(data, out=tmp_path / name, folds=2, passes=2)
         same(
             cross_validate(data, out=tmp_path / f"{name}-ray", folds=2, passes=2, engine=engine),
-            here,
+            local_run,
         )
 
 
 def test_members_of_an_ensemble_are_tasks(engine, tmp_path):
-    options = {**QUICK, "uncertainty": "ensemble"}
-    here = cross_validate(digits(), tiny, out=tmp_path / "here", **options)
+    options = {**QUICK_TRAINING, "uncertainty": "ensemble"}
+    local_run = cross_validate(digits(), tiny, out=tmp_path / "here", **options)
     keys = []
 
-    class Noted:
+    class RecordingEngine:
         workers, is_distributed = 2, True
 
         def map(self, function, items, *, arguments=()):
             keys.append((function.__name__, list(items)))
             return engine.map(function, keys[-1][1], arguments=arguments)
 
-    there = cross_validate(digits(), tiny, out=tmp_path / "there", engine=Noted(), **options)
-    same(there, here)
+    cluster_run = cross_validate(
+        digits(), tiny, out=tmp_path / "there", engine=RecordingEngine(), **options
+    )
+    same(cluster_run, local_run)
     assert keys == [
         ("_compute_member", [(fold, member) for fold in range(3) for member in range(2)]),
         ("_compute_fold", [0, 1, 2]),
     ]
     with (tmp_path / "there" / "history.csv").open() as file:
         rows = list(csv.DictReader(file))
-    assert len(rows) == 3 * 2 * QUICK["epochs"]  # no member was trained twice
+    assert len(rows) == 3 * 2 * QUICK_TRAINING["epochs"]  # no member was trained twice
     left = [path.name for path in (tmp_path / "there").rglob("*") if path.is_file()]
     assert "progress" not in left
     assert "softmax.npy" not in left
@@ -123,8 +127,8 @@ def test_members_of_an_ensemble_are_tasks(engine, tmp_path):
 
 def test_a_worker_killed_in_the_middle_of_a_fold(engine, tmp_path, monkeypatch):
     """SIGKILL to the process that trains; the fold goes on from its checkpoint elsewhere."""
-    options = {**QUICK, "epochs": 4}
-    never = cross_validate(digits(), slow, out=tmp_path / "never", **options)
+    options = {**QUICK_TRAINING, "epochs": 4}
+    unbroken_run = cross_validate(digits(), slow, out=tmp_path / "never", **options)
     pids, out = tmp_path / "pids", tmp_path / "killed"
     pids.mkdir()
     monkeypatch.setitem(engine._options["runtime_env"]["env_vars"], "UQLED_TEST_PIDS", str(pids))
@@ -145,49 +149,56 @@ def test_a_worker_killed_in_the_middle_of_a_fold(engine, tmp_path, monkeypatch):
     killer.join()
     assert killed
     assert len(list(pids.iterdir())) > len(killed)  # others took over
-    same(predictions, never)
+    same(predictions, unbroken_run)
 
 
 def test_a_finished_run_asks_for_no_task_and_a_killed_one_for_what_is_missing(engine, tmp_path):
-    predictions = cross_validate(digits(), tiny, out=tmp_path, **QUICK)
+    predictions = cross_validate(digits(), tiny, out=tmp_path, **QUICK_TRAINING)
     first = np.array(predictions.pred_probs)
     (tmp_path / "folds" / "1" / "pred_probs.npy").unlink()
     (tmp_path / "pred_probs.npy").unlink()
-    kept = tmp_path / "folds" / "0" / "pred_probs.npy"
-    before = kept.stat().st_mtime_ns
-    again = cross_validate(digits(), tiny, out=tmp_path, engine=engine, **QUICK)
+    fold_file = tmp_path / "folds" / "0" / "pred_probs.npy"
+    before = fold_file.stat().st_mtime_ns
+    again = cross_validate(digits(), tiny, out=tmp_path, engine=engine, **QUICK_TRAINING)
     assert (again.pred_probs == first).all()
-    assert kept.stat().st_mtime_ns == before
+    assert fold_file.stat().st_mtime_ns == before
 
 
 def test_images_in_a_file_are_opened_and_not_sent(engine, tmp_path):
     data = digits()
     np.save(tmp_path / "images.npy", np.concatenate([data.inputs[:7], data.inputs]))
-    mapped = np.load(tmp_path / "images.npy", mmap_mode="r")
-    seen = list(engine.map(_describe, [0, 1], arguments=(mapped[7:], mapped[::2])))
+    mapped_images = np.load(tmp_path / "images.npy", mmap_mode="r")
+    descriptions = list(
+        engine.map(_describe, [0, 1], arguments=(mapped_images[7:], mapped_images[::2]))
+    )
     expected = ("memmap", str(tmp_path / "images.npy"), data.inputs.tobytes(), "ndarray")
-    assert seen == [expected, expected]
-    own = Dataset.from_arrays(np.zeros((240, 8, 8, 1), np.uint8), data.labels.codes)
-    there = cross_validate(
-        folds_module.replace(own, inputs=mapped[7:]),
+    assert descriptions == [expected, expected]
+    dataset = Dataset.from_arrays(np.zeros((240, 8, 8, 1), np.uint8), data.labels.codes)
+    cluster_run = cross_validate(
+        folds_module.replace(dataset, inputs=mapped_images[7:]),
         tiny,
         out=tmp_path / "run",
         engine=engine,
-        **QUICK,
+        **QUICK_TRAINING,
     )
-    same(there, cross_validate(data, tiny, out=tmp_path / "here", **QUICK))
+    same(cluster_run, cross_validate(data, tiny, out=tmp_path / "here", **QUICK_TRAINING))
 
 
-def _describe(mapped, strided, _):
-    return type(mapped).__name__, str(mapped.filename), mapped.tobytes(), type(strided).__name__
+def _describe(contiguous_rows, strided_rows, _):
+    return (
+        type(contiguous_rows).__name__,
+        str(contiguous_rows.filename),
+        contiguous_rows.tobytes(),
+        type(strided_rows).__name__,
+    )
 
 
 def test_a_file_that_a_worker_does_not_see_is_named(engine, tmp_path, monkeypatch):
     np.save(tmp_path / "x.npy", np.zeros(9))
-    mapped = np.load(tmp_path / "x.npy", mmap_mode="r")
+    mapped_array = np.load(tmp_path / "x.npy", mmap_mode="r")
     monkeypatch.setattr("uqled.storage.arrays.mapped_file._stamp", lambda _: (1, 1))
     with pytest.raises(uqled.FileError, match=r"x.npy' is missing or another one for the worker"):
-        list(engine.map(str, [0], arguments=(mapped,)))
+        list(engine.map(str, [0], arguments=(mapped_array,)))
 
 
 def test_a_folder_that_a_worker_does_not_see_is_named(engine, tmp_path):
@@ -200,7 +211,7 @@ def test_a_folder_that_a_worker_does_not_see_is_named(engine, tmp_path):
             return engine.map(function, items, arguments=(other,))
 
     with pytest.raises(uqled.FileError, match="is not seen by the worker"):
-        cross_validate(digits(), tiny, out=tmp_path / "run", engine=Elsewhere(), **QUICK)
+        cross_validate(digits(), tiny, out=tmp_path / "run", engine=Elsewhere(), **QUICK_TRAINING)
     assert not (tmp_path / "not there").exists()
 
 
@@ -215,7 +226,9 @@ def test_progress_is_told_while_folds_train(engine, tmp_path, monkeypatch):
         folds_module.compute_distributed(folds, reports.append, engine)
 
     monkeypatch.setattr("uqled.predict.crossval.compute_distributed", compute)
-    cross_validate(digits(), slow, out=tmp_path / "run", engine=engine, **{**QUICK, "epochs": 8})
+    cross_validate(
+        digits(), slow, out=tmp_path / "run", engine=engine, **{**QUICK_TRAINING, "epochs": 8}
+    )
     assert sum(reports) == pytest.approx(3)
     assert len(reports) > 6  # more often than once per fold
     assert min(reports) > 0

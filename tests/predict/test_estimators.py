@@ -159,7 +159,7 @@ def test_every_kind_of_column_is_read(column, tmp_path):
 
 def test_a_pipeline_gets_the_frame_itself(tmp_path):
     frame, y = mixed_frame()
-    pick = FunctionTransformer(lambda seen: seen[["plain"]].astype(float))
+    pick = FunctionTransformer(lambda x: x[["plain"]].astype(float))
     model = make_pipeline(pick, LogisticRegression(C=100))
     predictions = fit_predict(model, Dataset.from_arrays(frame, y), tmp_path)
     assert (predictions.pred_probs.argmax(axis=1) == y[::4]).all()
@@ -239,10 +239,10 @@ def test_infinite_values_are_refused(as_frame):
         choose_learner("forest", Dataset.from_arrays(frame if as_frame else table, Y))
 
 
-LONG = [[f"w{i}" for i in range(n)] for n in (100, 101)]
+LONG_TEXTS = [[f"w{i}" for i in range(n)] for n in (100, 101)]
 
 
-def _double(values):
+def _double_values(values):
     return 2 * values
 
 
@@ -256,9 +256,9 @@ def test_settings_say_what_changes_the_result():
     assert settings(RandomForestClassifier(20)) != settings(RandomForestClassifier(21))
     assert settings("forest") != settings("forest", "bootstrap")
     assert settings("forest") != settings("logistic")
-    assert "0x" not in settings(make_pipeline(FunctionTransformer(_double), GaussianNB()))
+    assert "0x" not in settings(make_pipeline(FunctionTransformer(_double_values), GaussianNB()))
     assert "n_estimators=300" in settings("forest")
-    a, b = (make_pipeline(CountVectorizer(stop_words=words), GaussianNB()) for words in LONG)
+    a, b = (make_pipeline(CountVectorizer(stop_words=words), GaussianNB()) for words in LONG_TEXTS)
     assert settings(a) != settings(b)
     assert repr(a) == repr(b), "scikit-learn cuts a long list"
 
@@ -270,12 +270,14 @@ def test_settings_say_what_changes_the_result():
 def test_wrong_labels_of_a_table_are_found(model, limit, tmp_path):
     features, true = load_iris(return_X_y=True)
     rng = np.random.default_rng(1)
-    wrong = rng.choice(len(true), 15, replace=False)
-    given = true.copy()
-    given[wrong] = (given[wrong] + rng.integers(1, 3, 15)) % 3
-    data = Dataset.from_arrays(features, given)
+    wrong_rows = rng.choice(len(true), 15, replace=False)
+    noisy_labels = true.copy()
+    noisy_labels[wrong_rows] = (noisy_labels[wrong_rows] + rng.integers(1, 3, 15)) % 3
+    data = Dataset.from_arrays(features, noisy_labels)
     predictions = cross_validate(data, model, out=tmp_path / "run", progress=False)
     again = cross_validate(data, model, out=Path(tmp_path / "again"), progress=False)
     np.testing.assert_array_equal(predictions.passes, again.passes)
-    errors = find_label_errors(given, predictions.pred_probs, predictions.passes, method="alg-ens")
-    assert f1_score(given != true, errors.mask) >= limit
+    errors = find_label_errors(
+        noisy_labels, predictions.pred_probs, predictions.passes, method="alg-ens"
+    )
+    assert f1_score(noisy_labels != true, errors.mask) >= limit

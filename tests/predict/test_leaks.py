@@ -66,23 +66,23 @@ def test_a_copy_is_in_the_fold_of_its_original(kind, tmp_path):
 @pytest.mark.parametrize("kind", ["texts", "images", "table"])
 def test_a_killed_run_continues(kind, tmp_path, monkeypatch):
     inputs, labels = make_inputs(kind), np.arange(N) % 2
-    whole = predict(kind, inputs, labels, tmp_path / "whole")
-    write, written = crossval.Run.write_fold, []
+    unbroken_run = predict(kind, inputs, labels, tmp_path / "whole")
+    write, written_folds = crossval.Run.write_fold, []
 
     def die(self, fold, *arrays):
-        if len(written) == 2:
+        if len(written_folds) == 2:
             raise KeyboardInterrupt
-        written.append(fold)
+        written_folds.append(fold)
         return write(self, fold, *arrays)
 
     with monkeypatch.context() as patch:
         patch.setattr(crossval.Run, "write_fold", die)
         with pytest.raises(KeyboardInterrupt):
             predict(kind, inputs, labels, tmp_path / "killed")
-    assert len(written) == 2
+    assert len(written_folds) == 2
     continued_run = predict(kind, inputs, labels, tmp_path / "killed")
-    np.testing.assert_array_equal(whole.pred_probs, continued_run.pred_probs)
-    np.testing.assert_array_equal(whole.passes, continued_run.passes)
+    np.testing.assert_array_equal(unbroken_run.pred_probs, continued_run.pred_probs)
+    np.testing.assert_array_equal(unbroken_run.passes, continued_run.passes)
 
 
 def test_many_small_groups_share_folds_too(monkeypatch):

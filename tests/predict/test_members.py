@@ -102,14 +102,14 @@ def test_words_tell_the_class_of_new_texts_and_unknown_words_tell_nothing():
 
 def test_many_near_duplicates_suggest_groups():
     labels, softmax = np.array([0, 1] * 50), np.eye(2)[[0, 1] * 50]
-    few, many = (
+    few_copies, many_copies = (
         measure_model_quality("m", labels, ["a", "b"], softmax, near_duplicates=n) for n in (5, 40)
     )
-    assert describe_model_quality(many)[-1] == (
+    assert describe_model_quality(many_copies)[-1] == (
         "warning: 40 of 100 samples are nearly the same as another: if they come from one person, "
         "video or page, name that column with --group"
     )
-    assert not any("--group" in line for line in describe_model_quality(few))
+    assert not any("--group" in line for line in describe_model_quality(few_copies))
 
 
 def test_the_table_says_how_good_the_model_is(tmp_path):
@@ -156,8 +156,8 @@ def test_embeddings_beside_a_table_on_the_command_line(tmp_path, monkeypatch):
     assert result.exit_code == 0, result.output
     assert "committee:own features" in result.output
     table = pd.read_parquet("run/issues.parquet")
-    wrong = np.arange(119) < 8
-    assert f1_score(wrong, table["is_label_issue"]) > 0.9
+    wrong_rows = np.arange(119) < 8
+    assert f1_score(wrong_rows, table["is_label_issue"]) > 0.9
     np.save("vectors.npy", X[:7])
     result = CliRunner().invoke(app, [*words[:-1], "other"])
     assert result.exit_code != 0
@@ -188,9 +188,9 @@ def test_members_share_the_columns_of_a_fold(tmp_path, monkeypatch):
         return fit_transformer(transformer, X, X_new, kind)
 
     monkeypatch.setattr(classifiers, "fit_transformer", fit_and_count)
-    shared = cross_validate(data, "committee", folds=2, out=tmp_path / "shared", progress=False)
+    shared_run = cross_validate(data, "committee", folds=2, out=tmp_path / "shared", progress=False)
     assert len(fits) == 2 * 2  # once with numbered categories, once with a column each
     monkeypatch.setattr(CommitteeFold, "reuse_in_fold", lambda *arguments: arguments[-1]())
     separate = cross_validate(data, "committee", folds=2, out=tmp_path / "separate", progress=False)
     assert len(fits) == 2 * 2 + 2 * 4
-    assert np.array_equal(shared.passes, separate.passes)
+    assert np.array_equal(shared_run.passes, separate.passes)

@@ -16,7 +16,7 @@ import pytest
 import torch
 
 import uqled
-from small_training import QUICK, StopError, digits, same, tiny
+from small_training import QUICK_TRAINING, StopError, digits, same, tiny
 from uqled.arrays import Labels
 from uqled.predict.crossval import cross_validate, split_stratified
 from uqled.predict.learner import FoldPredictions
@@ -61,15 +61,15 @@ def test_two_runs_give_the_same_arrays(finished_run, tmp_path):
     torch.manual_seed(123)  # the state of the outside world does not matter
     np.random.default_rng(9).random()
     before = torch.get_rng_state()
-    same(cross_validate(digits(), tiny, out=tmp_path / "again", **QUICK), finished_run)
+    same(cross_validate(digits(), tiny, out=tmp_path / "again", **QUICK_TRAINING), finished_run)
     assert (torch.get_rng_state() == before).all()
-    other = cross_validate(digits(), tiny, out=tmp_path / "other", **{**QUICK, "seed": 6})
+    other = cross_validate(digits(), tiny, out=tmp_path / "other", **{**QUICK_TRAINING, "seed": 6})
     assert (other.pred_probs != finished_run.pred_probs).any()
 
 
 def test_a_finished_run_is_not_trained_again(finished_run, monkeypatch):
     monkeypatch.setattr("uqled.predict.learners.network.train", None)
-    same(cross_validate(digits(), tiny, out=finished_run.path, **QUICK), finished_run)
+    same(cross_validate(digits(), tiny, out=finished_run.path, **QUICK_TRAINING), finished_run)
     same(Run.open(finished_run.path).predictions(), finished_run)
 
 
@@ -78,7 +78,7 @@ def test_a_finished_run_is_not_trained_again(finished_run, monkeypatch):
     [{"epochs": 3}, {"seed": 6}, {"folds": 2}, {"passes": 3}, {"lr": 0.01}, {"model": "logistic"}],
 )
 def test_another_configuration_is_refused(finished_run, change):
-    options = {**QUICK, **change}
+    options = {**QUICK_TRAINING, **change}
     model = options.pop("model", tiny)
     if model == "logistic":
         options = {k: v for k, v in options.items() if k in ("folds", "passes", "seed")}
@@ -91,30 +91,30 @@ def test_other_data_is_refused(finished_run):
     codes = data.labels.codes.copy()
     codes[:2] = codes[1::-1]
     with pytest.raises(uqled.InputError, match="fingerprint"):
-        cross_validate(data.with_labels(codes), tiny, out=finished_run.path, **QUICK)
+        cross_validate(data.with_labels(codes), tiny, out=finished_run.path, **QUICK_TRAINING)
 
 
 def test_a_run_folder_that_cannot_be_made_or_read(tmp_path):
     (tmp_path / "file").write_text("x")
     with pytest.raises(uqled.InputError, match="cannot be made"):
-        cross_validate(digits(), tiny, out=tmp_path / "file" / "run", **QUICK)
+        cross_validate(digits(), tiny, out=tmp_path / "file" / "run", **QUICK_TRAINING)
     (tmp_path / "broken").mkdir()
     (tmp_path / "broken" / "run.json").write_text("{}")
     with pytest.raises(uqled.FileError, match="is not the file of a run"):
-        cross_validate(digits(), tiny, out=tmp_path / "broken", **QUICK)
+        cross_validate(digits(), tiny, out=tmp_path / "broken", **QUICK_TRAINING)
 
 
 def test_a_folder_of_something_else_is_left_alone(tmp_path):
     (tmp_path / "precious.txt").write_text("x")
     with pytest.raises(uqled.InputError, match="is not a run"):
-        cross_validate(digits(), tiny, out=tmp_path, **QUICK)
+        cross_validate(digits(), tiny, out=tmp_path, **QUICK_TRAINING)
     assert [path.name for path in tmp_path.iterdir()] == ["precious.txt"]
 
 
 SCRIPT = """
 import sys, time
 sys.path.insert(0, {tests!r})
-from small_training import QUICK, digits, tiny
+from small_training import QUICK_TRAINING, digits, tiny
 from uqled.predict.crossval import cross_validate
 from uqled.predict import training
 write = training._write_history
@@ -122,7 +122,7 @@ def slowly(*arguments):
     write(*arguments)
     time.sleep(0.4)
 training._write_history = slowly
-cross_validate(digits(), tiny, out={out!r}, **{{**QUICK, "epochs": 4}})
+cross_validate(digits(), tiny, out={out!r}, **{{**QUICK_TRAINING, "epochs": 4}})
 """
 
 
@@ -130,7 +130,7 @@ cross_validate(digits(), tiny, out={out!r}, **{{**QUICK, "epochs": 4}})
 def whole_run(tmp_path_factory):
     """What the script above computes if nobody kills it."""
     out = tmp_path_factory.mktemp("undisturbed") / "run"
-    return cross_validate(digits(), tiny, out=out, **{**QUICK, "epochs": 4})
+    return cross_validate(digits(), tiny, out=out, **{**QUICK_TRAINING, "epochs": 4})
 
 
 @pytest.mark.parametrize("moment", ["in the first fold", "between folds", "in the second fold"])
@@ -138,27 +138,29 @@ def test_a_killed_run_continues_to_the_same_arrays(tmp_path, moment, whole_run):
     out = tmp_path / "killed"
     code = SCRIPT.format(tests=str(Path(__file__).parents[1] / "shared"), out=str(out))
     process = subprocess.Popen([sys.executable, "-c", code])
-    awaited = {
+    required_files = {
         "in the first fold": out / "folds" / "0" / "checkpoint.pt",
         "between folds": out / "folds" / "0" / "pred_probs.npy",
         "in the second fold": out / "folds" / "1" / "checkpoint.pt",
     }[moment]
     for _ in range(1_200):
-        if awaited.exists() or process.poll() is not None:
+        if required_files.exists() or process.poll() is not None:
             break
         time.sleep(0.05)
     os.kill(process.pid, signal.SIGKILL)
     process.wait()
-    assert awaited.exists()
+    assert required_files.exists()
     assert not (out / "pred_probs.npy").exists()
     with pytest.raises(uqled.FileError, match="is not finished"):
         Run.open(out).predictions()
     first = out / "folds" / "0" / "pred_probs.npy"
-    written = first.stat().st_mtime_ns if first.exists() else None
-    continued_run = cross_validate(digits(), tiny, out=out, **{**QUICK, "epochs": 4})
+    time_of_writing = first.stat().st_mtime_ns if first.exists() else None
+    continued_run = cross_validate(digits(), tiny, out=out, **{**QUICK_TRAINING, "epochs": 4})
     same(continued_run, whole_run)
-    if written is not None:
-        assert first.stat().st_mtime_ns == written  # the finished fold was not trained again
+    if time_of_writing is not None:
+        assert (
+            first.stat().st_mtime_ns == time_of_writing
+        )  # the finished fold was not trained again
 
 
 def test_a_checkpoint_is_continued_and_not_repeated(tmp_path, monkeypatch):
@@ -173,7 +175,7 @@ def test_a_checkpoint_is_continued_and_not_repeated(tmp_path, monkeypatch):
             raise StopError
 
     monkeypatch.setattr(training, "_write_history", stop)
-    options = {**QUICK, "epochs": 4}
+    options = {**QUICK_TRAINING, "epochs": 4}
     with pytest.raises(StopError):
         cross_validate(digits(), tiny, out=tmp_path, **options)
     cross_validate(digits(), tiny, out=tmp_path, **options)
@@ -229,7 +231,7 @@ def test_classes_smaller_than_the_folds_are_named():
 @pytest.mark.skipif(torch.cuda.is_available(), reason="has the device that is refused here")
 def test_options_are_refused_by_name(tmp_path, options, message):
     with pytest.raises(uqled.InputError, match=message):
-        cross_validate(digits(), tiny, out=tmp_path / "run", **{**QUICK, **options})
+        cross_validate(digits(), tiny, out=tmp_path / "run", **{**QUICK_TRAINING, **options})
     assert not (tmp_path / "run").exists()
 
 
@@ -241,5 +243,5 @@ def test_predictions_that_diverged_are_not_stored(tmp_path, monkeypatch):
 
     monkeypatch.setattr(NetworkLearner, "fit_predict", nan)
     with pytest.raises(uqled.InputError, match="diverge"):
-        cross_validate(digits(), tiny, out=tmp_path, **QUICK)
+        cross_validate(digits(), tiny, out=tmp_path, **QUICK_TRAINING)
     assert not (tmp_path / "folds" / "0" / "pred_probs.npy").exists()

@@ -64,8 +64,8 @@ def test_members_of_bagging_that_missed_classes(base):
     fold = predict_fold(model, passes=4, y=y, classes=["a", "b", "m", "x"])
     fitted_model = clone(model).fit(X[TRAIN], y[TRAIN])
     assert fitted_model.classes_.tolist() == ["b", "m", "x"]
-    seen = {len(member.classes_) for member in fitted_model.estimators_}
-    assert min(seen) < 3, "the case that this test is about"
+    class_counts = {len(member.classes_) for member in fitted_model.estimators_}
+    assert min(class_counts) < 3, "the case that this test is about"
     np.testing.assert_allclose(
         fold.pred_probs[:, 1:], fitted_model.predict_proba(X[TEST]), rtol=1e-5, atol=1e-6
     )
@@ -76,12 +76,14 @@ def test_members_of_bagging_that_missed_classes(base):
 
 def test_members_behind_pipelines_and_searches():
     forest = RandomForestClassifier(10, random_state=3)
-    plain = predict_fold(forest, passes=2)
-    piped = predict_fold(make_pipeline(FunctionTransformer(), make_pipeline(forest)), passes=2)
+    plain_passes = predict_fold(forest, passes=2)
+    pipeline_passes = predict_fold(
+        make_pipeline(FunctionTransformer(), make_pipeline(forest)), passes=2
+    )
     search = GridSearchCV(forest, {"max_depth": [None]}, cv=2)
-    searched = predict_fold(make_pipeline(search), passes=2, uncertainty="members")
-    for fold in (piped, searched):
-        np.testing.assert_array_equal(fold.passes, plain.passes)
+    search_passes = predict_fold(make_pipeline(search), passes=2, uncertainty="members")
+    for fold in (pipeline_passes, search_passes):
+        np.testing.assert_array_equal(fold.passes, plain_passes.passes)
 
 
 def test_a_forest_of_several_threads_gives_the_same():
@@ -136,8 +138,8 @@ def test_bootstrap_keeps_the_classes(recorder):
     y = np.array(["b", "c", "a"])[Y]
     y[TRAIN[0]] = "rare"
     fold = predict_fold(recorder, y=y, classes=["a", "b", "c", "rare"])
-    plain = GaussianNB().fit(X[TRAIN], y[TRAIN])
-    np.testing.assert_allclose(fold.pred_probs, plain.predict_proba(X[TEST]), atol=1e-6)
+    classifier = GaussianNB().fit(X[TRAIN], y[TRAIN])
+    np.testing.assert_allclose(fold.pred_probs, classifier.predict_proba(X[TEST]), atol=1e-6)
     np.testing.assert_array_equal(fold.passes[0], fold.pred_probs)
     assert len(recorder.fits) == 5
     rows = {tuple(row): label for row, label in zip(X[TRAIN], y[TRAIN], strict=True)}
@@ -155,8 +157,10 @@ def test_ensemble_of_seeds():
     model = MLPClassifier((4,), max_iter=20, learning_rate_init=0.1, random_state=7)
     pipe = make_pipeline(StandardScaler(), model)
     fold = predict_fold(pipe, uncertainty="ensemble", passes=3)
-    plain = clone(pipe).fit(X[TRAIN], Y[TRAIN]).predict_proba(X[TEST])
-    np.testing.assert_allclose(fold.passes[0], plain, atol=1e-6)  # the seed that was set stays
+    probs_of_one = clone(pipe).fit(X[TRAIN], Y[TRAIN]).predict_proba(X[TEST])
+    np.testing.assert_allclose(
+        fold.passes[0], probs_of_one, atol=1e-6
+    )  # the seed that was set stays
     np.testing.assert_array_equal(fold.passes[0], fold.pred_probs)
     assert len({one.tobytes() for one in fold.passes}) == 3
 
@@ -170,16 +174,17 @@ def test_ensemble_without_randomness_is_refused():
         predict_fold(  # has one, and does not use it
             make_pipeline(StandardScaler(), LogisticRegression()), uncertainty="ensemble"
         )
-    easy = np.repeat([[0.0], [1.0]], 20, axis=0)
-    sure = predict_classifier_fold(  # agree because there is no doubt, not for want of randomness
-        DecisionTreeClassifier(), easy, np.repeat([0, 1], 20), easy, classes=np.arange(2),
-        passes=3, uncertainty="ensemble",
+    easy_features = np.repeat([[0.0], [1.0]], 20, axis=0)
+    # these agree because there is no doubt, not for want of randomness
+    sure_fold = predict_classifier_fold(
+        DecisionTreeClassifier(), easy_features, np.repeat([0, 1], 20), easy_features,
+        classes=np.arange(2), passes=3, uncertainty="ensemble",
     )  # fmt: skip
-    np.testing.assert_array_equal(sure.passes[2], np.repeat(np.eye(2), 20, axis=0))
+    np.testing.assert_array_equal(sure_fold.passes[2], np.repeat(np.eye(2), 20, axis=0))
 
 
 def test_interrupted_fits_continue(recorder, tmp_path, monkeypatch):
-    whole = predict_fold(recorder, folder=tmp_path)
+    expected = predict_fold(recorder, folder=tmp_path)
     assert not list(tmp_path.iterdir()), "finished fits are removed"
     recorder.fits.clear()
     monkeypatch.setattr(FitRecorder, "stop_at", 3)
@@ -190,8 +195,8 @@ def test_interrupted_fits_continue(recorder, tmp_path, monkeypatch):
     recorder.fits.clear()
     continued_run = predict_fold(recorder, folder=tmp_path)
     assert len(recorder.fits) == 2
-    np.testing.assert_array_equal(continued_run.pred_probs, whole.pred_probs)
-    np.testing.assert_array_equal(continued_run.passes, whole.passes)
+    np.testing.assert_array_equal(continued_run.pred_probs, expected.pred_probs)
+    np.testing.assert_array_equal(continued_run.passes, expected.passes)
 
 
 @pytest.mark.parametrize("uncertainty", ["members", "ensemble", "bootstrap"])
@@ -205,10 +210,13 @@ def test_same_seed_same_passes(uncertainty):
 
 def test_random_states_of_every_step():
     model = make_pipeline(RandomForestClassifier(random_state=5), MLPClassifier())
-    kept, drawn = set_random_states(model, (0, 1), keep=True), set_random_states(model, (0, 1))
-    assert kept[0].random_state == 5
-    assert kept[1].random_state == drawn[1].random_state is not None
-    assert drawn[0].random_state not in (5, drawn[1].random_state)
+    kept_states, drawn_states = (
+        set_random_states(model, (0, 1), keep=True),
+        set_random_states(model, (0, 1)),
+    )
+    assert kept_states[0].random_state == 5
+    assert kept_states[1].random_state == drawn_states[1].random_state is not None
+    assert drawn_states[0].random_state not in (5, drawn_states[1].random_state)
 
 
 # -- classes that are not there -------------------------------------------------------------------

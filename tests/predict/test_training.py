@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from small_training import QUICK, digits, tiny
+from small_training import QUICK_TRAINING, digits, tiny
 from uqled.predict import samples as samples_module
 from uqled.predict.crossval import cross_validate
 from uqled.predict.training import PRESETS, schedule_rate
@@ -39,32 +39,34 @@ def test_crops_and_flips_are_shifts_and_mirrors():
     images = torch.randint(1, 255, (40, 6, 5, 3), dtype=torch.uint8)
     crops = samples_module._crop_and_flip(images, torch.Generator().manual_seed(0))
     assert crops.shape == images.shape
-    seen = set()
+    offsets = set()
     for image, other in zip(images.numpy(), crops.numpy(), strict=True):
         padded = np.pad(image, ((4, 4), (4, 4), (0, 0)))
         matches = [
-            (y, x, mirrored)
+            (y, x, is_mirrored)
             for y in range(9)
             for x in range(9)
-            for mirrored in (False, True)
-            if (padded[y : y + 6, x : x + 5][:, :: -1 if mirrored else 1] == other).all()
+            for is_mirrored in (False, True)
+            if (padded[y : y + 6, x : x + 5][:, :: -1 if is_mirrored else 1] == other).all()
         ]
         assert matches
-        seen.add(matches[0])
-    assert len(seen) > 25
+        offsets.add(matches[0])
+    assert len(offsets) > 25
 
 
 def test_batches_are_normalised_by_the_training_part():
     data = digits()
     train = np.arange(100)
-    seen = samples_module.normalise_samples(data.inputs, train)
-    batch = seen.batch(torch.arange(100))
+    normalised_samples = samples_module.normalise_samples(data.inputs, train)
+    batch = normalised_samples.batch(torch.arange(100))
     assert batch.shape == (100, 1, 8, 8)
     assert batch.is_contiguous(memory_format=torch.channels_last)
     assert float(batch.mean()) == pytest.approx(0, abs=1e-4)
     assert float(batch.std(correction=0)) == pytest.approx(1, abs=1e-4)
-    other = samples_module.normalise_like(seen, data.inputs, np.arange(100, 110))
-    expected = (data.inputs[100:110].astype(float) - seen.mean.item()) * seen.scale.item()
+    other = samples_module.normalise_like(normalised_samples, data.inputs, np.arange(100, 110))
+    expected = (
+        data.inputs[100:110].astype(float) - normalised_samples.mean.item()
+    ) * normalised_samples.scale.item()
     pixels = other.batch(slice(0, 10)).permute(0, 2, 3, 1).numpy()
     assert pixels == pytest.approx(expected, abs=1e-4)
 
@@ -74,6 +76,6 @@ def test_two_processes_share_a_batch(tmp_path):
     """On a machine with several devices; here two processes of the same one."""
     predictions = cross_validate(
         digits(), tiny, out=tmp_path, device="cpu", devices=2, precision="32-true",
-        **{**QUICK, "epochs": 4},
+        **{**QUICK_TRAINING, "epochs": 4},
     )  # fmt: skip
     assert predictions.accuracy > 0.5

@@ -161,8 +161,8 @@ def test_of_many_classes_the_most_confused_are_shown(K, tmp_path):
     rng = np.random.default_rng(0)
     true = np.arange(2 * K) % K
     labels = true.copy()
-    confused = np.flatnonzero(true < 20)[:30]
-    labels[confused] = (true[confused] + 1) % 20
+    confused_samples = np.flatnonzero(true < 20)[:30]
+    labels[confused_samples] = (true[confused_samples] + 1) % 20
     probs = np.full((2 * K, K), 0.3 / (K - 1))
     probs[np.arange(2 * K), true] = 0.7 - rng.random(2 * K) / 10
     probs /= probs.sum(axis=1, keepdims=True)
@@ -288,10 +288,10 @@ def test_the_command_line(data, tmp_path):
     assert len(page.articles) == 3
     assert f"text {errors.ranked[0]}" in page.articles[0]
     assert invoke(folder, "--method", "alg-ens").exit_code == 0
-    refused = invoke(folder, "--method", "x")
-    assert refused.exit_code == 2
-    assert "method is 'x'. Choose one of " in refused.stderr
-    assert "cl-mcd-ens, alg-ens, " in refused.stderr
+    refusal = invoke(folder, "--method", "x")
+    assert refusal.exit_code == 2
+    assert "method is 'x'. Choose one of " in refusal.stderr
+    assert "cl-mcd-ens, alg-ens, " in refusal.stderr
     assert "holds no run" in invoke(tmp_path).stderr
 
     (tmp_path / "data.csv").unlink()  # the data has gone; what the run knows is still there

@@ -75,8 +75,8 @@ def test_large_pictures_are_made_small():
     picture = Image.open(io.BytesIO(small.content))
     assert picture.size == (small.width, small.height) == (160, 96)
     assert picture.format == "JPEG"
-    shrunk = np.asarray(Image.fromarray(image).resize((160, 96)), float)
-    assert np.abs(np.asarray(picture, float) - shrunk).mean() < 4
+    expected_picture = np.asarray(Image.fromarray(image).resize((160, 96)), float)
+    assert np.abs(np.asarray(picture, float) - expected_picture).mean() < 4
     assert make_thumbnail(image[:, :, :1]).content != small.content
 
 
@@ -131,8 +131,8 @@ def test_a_row_has_its_unusual_columns_and_the_nearest_rows_beside_it(data, tmp_
     value = frame["size <cm>"][z]
     assert f"size <cm> {value:.4g}" in card
     assert f"{low:.4g} to {high:.4g}" in card
-    given, suggested = data.labels[z], errors.suggested[z]
-    assert card.index(f"Most like it: {given}") < card.index(f"Most like it: {suggested}")
+    label, suggested = data.labels[z], errors.suggested[z]
+    assert card.index(f"Most like it: {label}") < card.index(f"Most like it: {suggested}")
     nearest = card[card.index(f"Most like it: {suggested}") :]
     assert nearest.count("size <cm>") == 3  # what is unusual comes first, then other columns
     assert nearest.index("size <cm>") < nearest.index("first")
@@ -144,8 +144,8 @@ def test_a_copied_run_keeps_its_date(tmp_path):
     about = json.loads((folder / "run.json").read_text())
     assert abs(about["begun"] - time.time()) < 600
     cases = {946_728_000: "2000-01-0", 10**15: "2001-09-0", "x": "2001-09-0", None: "2001-09-0"}
-    for begun, date in cases.items():
-        (folder / "run.json").write_text(json.dumps(about | {"begun": begun}))
+    for start, date in cases.items():
+        (folder / "run.json").write_text(json.dumps(about | {"begun": start}))
         os.utime(folder / "pred_probs.npy", (10**9, 10**9))
         CliRunner().invoke(app, ["report", str(folder)])
         assert f"predicted on {date}" in page_of(folder / "report.html").text

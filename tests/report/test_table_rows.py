@@ -11,8 +11,8 @@ from uqled.report.table_rows import TableRows
 CODES = np.repeat([0, 1], 100)
 
 
-def names(frame, index, given=0, suggested=1, codes=CODES):
-    columns = TableRows(frame, codes).find_unusual_columns(index, given, suggested)
+def names(frame, index, label=0, suggested=1, codes=CODES):
+    columns = TableRows(frame, codes).find_unusual_columns(index, label, suggested)
     return [one.name for one in columns]
 
 
@@ -27,16 +27,16 @@ def test_a_number_and_a_category_are_unusual_by_the_same_measure():
     assert (second.usual_given, second.usual_suggested) == ("8% have it", "60% have it")
     assert names(frame, 23) == ["age"]
     assert names(frame, 26) == []  # between the quartiles
-    assert names(frame, 5, given=1, suggested=0) == []
-    assert names(frame, 5, given=0, suggested=0) == []
+    assert names(frame, 5, label=1, suggested=0) == []
+    assert names(frame, 5, label=0, suggested=0) == []
 
 
 def test_what_may_be_chance_is_not_unusual():
-    few = np.repeat([0, 1], 10)
+    codes = np.repeat([0, 1], 10)
     jobs = np.array(["a"] * 9 + ["b"] + ["a"] * 7 + ["b"] * 3, object)
-    assert names(pd.DataFrame({"job": jobs}), 9, codes=few) == []
-    many = pd.DataFrame({"job": np.concatenate([np.tile(jobs[:10], 10), np.tile(jobs[10:], 10)])})
-    assert names(many, 9) == ["job"]
+    assert names(pd.DataFrame({"job": jobs}), 9, codes=codes) == []
+    frame = pd.DataFrame({"job": np.concatenate([np.tile(jobs[:10], 10), np.tile(jobs[10:], 10)])})
+    assert names(frame, 9) == ["job"]
 
 
 @pytest.mark.parametrize(

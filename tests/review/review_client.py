@@ -16,18 +16,20 @@ class Client:
 
     def request(self, method, path, body=None, *, headers=(), whole_path=False):
         """(status, headers, body); a header that is None is left out."""
-        sent = {"Host": self.host, "Origin": f"http://{self.host}"} if body is not None else {}
-        sent |= {"Content-Type": "application/json"} if body is not None else {}
-        sent |= dict(headers)
+        all_headers = (
+            {"Host": self.host, "Origin": f"http://{self.host}"} if body is not None else {}
+        )
+        all_headers |= {"Content-Type": "application/json"} if body is not None else {}
+        all_headers |= dict(headers)
         connection = http.client.HTTPConnection(self.host, timeout=20)
         try:
             connection.putrequest(
-                method, path if whole_path else self.path + path, skip_host="Host" in sent
+                method, path if whole_path else self.path + path, skip_host="Host" in all_headers
             )
             content = body if isinstance(body, bytes) else json.dumps(body).encode()
             if body is not None:
-                sent.setdefault("Content-Length", str(len(content)))
-            for name, value in sent.items():
+                all_headers.setdefault("Content-Length", str(len(content)))
+            for name, value in all_headers.items():
                 if value is not None:
                     connection.putheader(name, value)
             connection.endheaders(content if body is not None else None)

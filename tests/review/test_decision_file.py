@@ -69,10 +69,10 @@ def test_files_of_earlier_versions_are_read(path):
         connection.execute("PRAGMA journal_mode = WAL")
         for line in lines:
             connection.execute(line)
-        kept = folder_content(old)
+        content = folder_content(old)
     for name in ("old.sqlite", "old.sqlite-wal"):
-        old.with_name(name).write_bytes(kept[name])
-    assert len(kept["old.sqlite"]) <= 4096 < len(kept["old.sqlite-wal"])
+        old.with_name(name).write_bytes(content[name])
+    assert len(content["old.sqlite"]) <= 4096 < len(content["old.sqlite-wal"])
     with Decisions(old, n_samples=50, classes=["a", "b", "c"]) as decisions:
         assert set(decisions.current()) == {3, 4, 5}
     edit(old, "PRAGMA journal_mode = DELETE")
@@ -83,10 +83,10 @@ def test_files_of_earlier_versions_are_read(path):
 
 def test_two_that_begin_at_once_share_one_file(tmp_path):
     path = tmp_path / "decisions.sqlite"
-    ready, problems = threading.Barrier(8), []
+    barrier, problems = threading.Barrier(8), []
 
     def begin(index):
-        ready.wait()
+        barrier.wait()
         try:
             with Decisions(path, n_samples=50, classes=["a"]) as decisions:
                 decisions.decide([(index, "drop", None)], reviewer="ana")
@@ -117,13 +117,13 @@ def test_a_log_without_its_file_is_not_added_to_a_new_one(path):
     log = path.with_name(path.name + "-wal")
     with Decisions(path) as decisions:
         decisions.decide([(9, "drop", None)], reviewer="ana")
-        kept = log.read_bytes()
+        content = log.read_bytes()
     path.unlink()
-    log.write_bytes(kept)
+    log.write_bytes(content)
     error = within(20, open_known, path)
     assert isinstance(error, FileError)
     assert f"file {str(log)!r} belongs to a 'decisions.sqlite' that is not there" in str(error)
-    assert folder_content(path) == {log.name: kept}
+    assert folder_content(path) == {log.name: content}
     log.unlink()
     with Decisions(path, n_samples=50, classes=["a", "b", "c"]) as decisions:
         assert decisions.history() == []
@@ -178,9 +178,9 @@ def test_a_full_disk_is_named_and_loses_nothing(path):
 
         with pytest.raises(FileError, match=r"decisions.sqlite' cannot be .*disk is full"):
             fill_the_disk()
-        written = decisions.history()
-        assert written[:5] == before
-        assert (len(written) - 5) % 40 == 0  # whole calls only
+        history_before = decisions.history()
+        assert history_before[:5] == before
+        assert (len(history_before) - 5) % 40 == 0  # whole calls only
         decisions._connection.execute("PRAGMA max_page_count = 100000")
         assert len(decisions.decide([(9, "keep", None)], reviewer="bo")) == 1
 

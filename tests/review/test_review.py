@@ -132,7 +132,7 @@ def test_the_same_decision_again_is_no_change(decisions):
 
 
 @pytest.mark.parametrize(
-    ("item", "named"),
+    ("item", "message"),
     [
         ((50, "keep", None), "index is 50"),
         ((-1, "keep", None), "index is -1"),
@@ -143,8 +143,8 @@ def test_the_same_decision_again_is_no_change(decisions):
         ((1, "keep", 1), "label is 1"),
     ],
 )
-def test_impossible_decisions_are_refused(decisions, item, named):
-    with pytest.raises(InputError, match=named):
+def test_impossible_decisions_are_refused(decisions, item, message):
+    with pytest.raises(InputError, match=message):
         decisions.decide([(0, "keep", None), item], reviewer="ana")
     assert decisions.current() == {}
 
@@ -222,21 +222,21 @@ def test_killed_writers_lose_nothing_that_was_acknowledged(tmp_path):
     began = ["".join(writer.stdout.readline() for _ in range(40)) for writer in writers]
     for writer in writers:
         writer.send_signal(signal.SIGKILL)
-    acknowledged = []
+    acknowledged_decisions = []
     for writer, line in zip(writers, began, strict=True):
         with writer:
-            *whole, _ = (line + writer.stdout.read()).split("\n")
+            *lines, _ = (line + writer.stdout.read()).split("\n")
         assert writer.returncode == -signal.SIGKILL
-        acknowledged.append([tuple(map(int, line.split())) for line in whole])
+        acknowledged_decisions.append([tuple(map(int, line.split())) for line in lines])
     with Decisions(path) as decisions:
         history = decisions.history()
         actions, _ = decisions.verdicts(200_000)
         [(sound,)] = decisions._connection.execute("PRAGMA integrity_check")
     assert sound == "ok"
-    there = {(change.reviewer, change.index, change.version) for change in history}
-    for name, numbers in zip(("ana", "bo"), acknowledged, strict=True):
+    stored_decisions = {(change.reviewer, change.index, change.version) for change in history}
+    for name, numbers in zip(("ana", "bo"), acknowledged_decisions, strict=True):
         assert len(numbers) >= 40
-        assert there.issuperset((name, *one) for one in numbers)
+        assert stored_decisions.issuperset((name, *one) for one in numbers)
         assert all(actions[index] == 3 for index, _ in numbers)
     for index in range(50):  # both decided there, and each version was written once
         of_both = [change for change in history if change.index == index]
@@ -296,8 +296,8 @@ def test_pages_together_are_the_ranking(errors, predictions, state):
 
 def test_filters_keep_what_they_say(errors, predictions, state):
     flags, _ = make_list(errors, predictions, state)
-    ranked_samples, given, best = errors.ranked.tolist(), errors.labels.codes, errors.best
-    why = find_reasons(given, None, predictions.passes, errors.ranked)
+    ranked_samples, labels, best = errors.ranked.tolist(), errors.labels.codes, errors.best
+    why = find_reasons(labels, None, predictions.passes, errors.ranked)
     a, b = ranked_samples[0], ranked_samples[2]
     decide(state, (b, "drop", None))
     decide(state, (a, "keep", None))
@@ -309,10 +309,10 @@ def test_filters_keep_what_they_say(errors, predictions, state):
     reason_of = dict(zip(ranked_samples, why, strict=True))
     expected = {
         ListQuery(errors.method): listed_samples,
-        ListQuery(errors.method, given=1): [z for z in listed_samples if given[z] == 1],
+        ListQuery(errors.method, given=1): [z for z in listed_samples if labels[z] == 1],
         ListQuery(errors.method, suggested=2): [z for z in listed_samples if best[z] == 2],
         ListQuery(errors.method, given=1, suggested=2): [
-            z for z in listed_samples if given[z] == 1 and best[z] == 2
+            z for z in listed_samples if labels[z] == 1 and best[z] == 2
         ],
         ListQuery(errors.method, state="undecided"): listed_samples[2:],
         ListQuery(errors.method, state="decided"): [b, a],
@@ -337,8 +337,8 @@ def test_a_decision_does_not_make_the_next_page_skip_samples(errors, predictions
     decide(state, *[(int(i), "keep", None) for i in first.indices])
     second = flags.read_page(query, start=int(first.places[-1]) + 1, size=5)
     assert second.indices.tolist() == errors.ranked[5:10].tolist()
-    back = flags.read_page(ListQuery(errors.method), start=5, size=3, backwards=True)
-    assert back.indices.tolist() == errors.ranked[2:5].tolist()
+    previous_page = flags.read_page(ListQuery(errors.method), start=5, size=3, backwards=True)
+    assert previous_page.indices.tolist() == errors.ranked[2:5].tolist()
 
 
 def test_the_list_follows_the_decisions(errors, predictions, state):
@@ -413,8 +413,8 @@ def test_groups_hold_every_undecided_flag_once(errors, predictions, state):
     assert sorted(listed_samples) == sorted(errors.ranked[1:].tolist())
     for group in groups:
         assert set(errors.best[group.indices]) == {group.suggested}
-        given = set(predictions.labels.codes[group.indices].tolist())
-        assert given == {group.given} if group.given is not None else len(given) >= 1
+        labels = set(predictions.labels.codes[group.indices].tolist())
+        assert labels == {group.given} if group.given is not None else len(labels) >= 1
         assert group.errors == pytest.approx(errors.probability[group.indices].sum())
         assert group.n_more == 0
     assert [group.errors for group in groups] == sorted(

@@ -25,14 +25,6 @@ from uqled.review.decisions.classes import decide_class, read_class_decisions
 from uqled.review.decisions.opinions import give_opinions, read_opinions
 from uqled.review.groups import group_like, list_groups
 
-
-@pytest.fixture
-def decisions(tmp_path):
-    path = tmp_path / "decisions.sqlite"
-    with Decisions(path, n_samples=50, classes=["a", "b", "c", "d"]) as opened:
-        yield opened
-
-
 # ---- classes
 
 
@@ -96,10 +88,10 @@ def test_rows_that_nobody_wrote_are_refused(decisions, change):
     decisions.close()
     edit(decisions.path, f"UPDATE class_changes SET {change}")
     with (
-        Decisions(decisions.path) as opened,
+        Decisions(decisions.path) as decision_file,
         pytest.raises(FileError, match=ROWS[change].replace("'", ".")),
     ):
-        read_class_decisions(opened)
+        read_class_decisions(decision_file)
 
 
 TOGETHER = {
@@ -118,10 +110,10 @@ def test_classes_that_nobody_can_have_decided_together_are_refused(decisions, ro
             values = (number, *row, "ana", 1e9)
             connection.execute("INSERT INTO class_changes VALUES (?, ?, ?, ?, ?, ?, ?)", values)
     with (
-        Decisions(decisions.path) as opened,
+        Decisions(decisions.path) as decision_file,
         pytest.raises(FileError, match=r"which is merged itself|the name of another class"),
     ):
-        read_class_decisions(opened)
+        read_class_decisions(decision_file)
 
 
 @pytest.mark.parametrize(
@@ -132,17 +124,20 @@ def test_opinions_that_nobody_gave_are_refused(decisions, change):
     give_opinions(decisions, [(3, "relabel", 2)], reviewer="bo")
     decisions.close()
     edit(decisions.path, f"UPDATE opinions SET {change}")
-    with Decisions(decisions.path) as opened, pytest.raises(FileError, match="of an opinion has"):
-        read_opinions(opened)
+    with (
+        Decisions(decisions.path) as decision_file,
+        pytest.raises(FileError, match="of an opinion has"),
+    ):
+        read_opinions(decision_file)
 
 
 def test_a_file_of_an_earlier_version_gets_the_new_tables(decisions):
     decisions.decide([(3, "keep", None)], reviewer="ana")
     decisions.close()
     edit(decisions.path, "DROP TABLE opinions", "DROP TABLE class_changes")
-    with Decisions(decisions.path) as opened:
-        assert list(opened.current()) == [3]
-        decide_class(opened, 0, "merge", target=1, reviewer="ana")
+    with Decisions(decisions.path) as decision_file:
+        assert list(decision_file.current()) == [3]
+        decide_class(decision_file, 0, "merge", target=1, reviewer="ana")
     with closing(sqlite3.connect(decisions.path)) as connection:
         names = {row[0] for row in connection.execute("SELECT name FROM sqlite_master")}
     assert {"opinions", "class_changes"} <= names
@@ -162,16 +157,18 @@ def make_table_run(folder):
 @pytest.mark.parametrize("to", ["csv", "parquet", "cleanlab"])
 def test_export_merges_and_renames_and_can_be_undone(tmp_path, to):
     run = make_table_run(tmp_path)
-    given = run.predictions().labels
-    truth = given.values[given.codes].tolist()
-    moved = truth.index("c")
+    given_labels = run.predictions().labels
+    truth = given_labels.values[given_labels.codes].tolist()
+    is_of_merged_class = truth.index("c")
     with Decisions.of(run.predictions()) as decisions:
         decide_class(decisions, 0, "merge", target=1, reviewer="ana")
         decide_class(decisions, 1, "rename", name="beta", reviewer="bo")
-        decisions.decide([(moved, "relabel", 0)], reviewer="ana")
+        decisions.decide([(is_of_merged_class, "relabel", 0)], reviewer="ana")
     out = tmp_path / f"clean.{'parquet' if to == 'parquet' else 'csv'}"
     plan = plan_export(run.path, to)
-    expected = ["c" if one == "c" and i != moved else "beta" for i, one in enumerate(truth)]
+    expected = [
+        "c" if one == "c" and i != is_of_merged_class else "beta" for i, one in enumerate(truth)
+    ]
     assert plan.corrected.values.tolist() == expected
     write_export(plan, out)
     with (tmp_path / f"{out.name}.changes.csv").open(newline="") as file:
@@ -179,7 +176,7 @@ def test_export_merges_and_renames_and_can_be_undone(tmp_path, to):
     assert changes[truth.index("a")]["because"] == "merged class"
     assert changes[truth.index("a")]["reviewer"] == "ana"
     assert changes[truth.index("b")]["because"] == "renamed class"
-    assert changes[moved]["because"] == "decision"
+    assert changes[is_of_merged_class]["because"] == "decision"
     assert {row["to"] for row in changes.values()} == {"beta"}
     if to != "cleanlab":
         assert restore_given_labels(out).tolist() == truth
@@ -207,19 +204,19 @@ def test_flags_between_merged_classes_are_settled(run, client):
     first = next(k for k, classes in read_page()[0].items() if classes == {i, j})
     client.decide([first, "keep", None], reviewer="ana")
     before = read_page()
-    between = {k for k, classes in before[0].items() if classes == {i, j}}
-    assert 1 < len(between) < len(before[0])
+    flags_between = {k for k, classes in before[0].items() if classes == {i, j}}
+    assert 1 < len(flags_between) < len(before[0])
     body = {"index": i, "action": "merge", "target": j, "reviewer": "ana"}
     assert client.post("api/class", body)[0] == 200
     rows, n, n_tiers, pairs = read_page()
-    assert set(rows) == set(before[0]) - between | {first}  # what is decided stays
+    assert set(rows) == set(before[0]) - flags_between | {first}  # what is decided stays
     assert n == len(rows)
-    assert n_tiers == before[2] - len(between - {first})
+    assert n_tiers == before[2] - len(flags_between - {first})
     assert before[3] - pairs <= {(i, j), (j, i)}
     plan = plan_export(run.path, "csv", unreviewed="drop")
     dropped = {one.index for one in plan.corrected.corrections if one.action == "drop"}
     assert dropped
-    assert not dropped & between
+    assert not dropped & flags_between
     assert client.post("api/class", {**body, "action": None})[0] == 200
     assert read_page() == before
 
@@ -263,8 +260,8 @@ def test_a_hub_data_set_has_the_classes_that_are_left(changed_images, tmp_path):
     name = "label" if "label" in data.features else "labels"
     assert [label.int2str(row) for row in data[name]] == expected
     labels = run.predictions().labels
-    given = labels.values[labels.codes].tolist()
-    assert restore_given_labels(tmp_path / "out").tolist() == given
+    given_labels = labels.values[labels.codes].tolist()
+    assert restore_given_labels(tmp_path / "out").tolist() == given_labels
 
 
 def test_fiftyone_has_the_classes_that_are_left(changed_images, tmp_path):
@@ -317,11 +314,13 @@ def test_all_like_this_one_are_the_nearest(tmp_path):
     vectors = np.random.default_rng(0).normal(size=(400, 6)).astype(np.float32)
     index = int(errors.ranked[5])
     group = group_like(index, flags, session.predictions, vectors)
-    alike = [i for i in errors.ranked.tolist() if errors.best[i] == errors.best[index]]
-    by_distance = sorted(alike, key=lambda i: float(((vectors[i] - vectors[index]) ** 2).sum()))
+    similar_samples = [i for i in errors.ranked.tolist() if errors.best[i] == errors.best[index]]
+    by_distance = sorted(
+        similar_samples, key=lambda i: float(((vectors[i] - vectors[index]) ** 2).sum())
+    )
     assert group.indices.tolist() == by_distance[:48]
     without = group_like(index, flags, session.predictions)
-    pair = [i for i in alike if errors.labels.codes[i] == errors.labels.codes[index]]
+    pair = [i for i in similar_samples if errors.labels.codes[i] == errors.labels.codes[index]]
     assert without.indices[0] == index
     assert set(without.indices.tolist()) == set(pair[:48])
     groups, _ = list_groups(flags, session.predictions, 1, vectors)

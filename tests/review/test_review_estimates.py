@@ -50,25 +50,25 @@ def decide(session, items):
 
 def right(predictions, indices):
     """What somebody decides who knows the truth."""
-    truth, given = predictions.truth, predictions.labels.codes
+    truth, labels = predictions.truth, predictions.labels.codes
     return [
-        (i, "keep", None) if truth[i] == given[i] else (i, "relabel", int(truth[i]))
+        (i, "keep", None) if truth[i] == labels[i] else (i, "relabel", int(truth[i]))
         for i in np.asarray(indices).tolist()
     ]
 
 
 def test_numbers_are_those_of_detection_with_verdicts(errors, predictions, session):
-    given, N = errors.labels.codes, len(errors)
+    given_labels, N = errors.labels.codes, len(errors)
     a, b, c, d, e = errors.ranked[:10:2].tolist()
     unflagged = int(np.flatnonzero(~errors.mask)[0])
-    other = int((given[b] + 1) % 4)
+    other = int((given_labels[b] + 1) % 4)
     decide(session, [(a, "keep", None), (b, "relabel", other), (c, "drop", None)])
-    decide(session, [(d, "relabel", int(given[d])), (unflagged, "drop", None)])
+    decide(session, [(d, "relabel", int(given_labels[d])), (unflagged, "drop", None)])
     decide(session, [(e, "keep", None)])
     decide(session, [(e, None, None)])  # undecided again
     actions, labels = np.zeros(N, np.int8), np.full(N, -1)
     actions[[a, b, c, d, unflagged]] = [1, 2, 3, 2, 3]
-    labels[[b, d]] = [other, given[d]]
+    labels[[b, d]] = [other, given_labels[d]]
     expected = find_label_errors(predictions, method="all", verdicts=(actions, labels))
     for method in ("auto", "argmax"):
         one = expected.by_method[method]
@@ -214,15 +214,15 @@ def server(tmp_path):
 def test_the_server_tells_it_without_detecting_again(server, monkeypatch):
     run, client = server
     errors = find_label_errors(run.predictions(), method="all")
-    chosen = errors.ranked[:30].tolist()
+    chosen_samples = errors.ranked[:30].tolist()
     actions = np.zeros(len(errors), np.int8)
-    actions[chosen] = 3
+    actions[chosen_samples] = 3
     verdicts = actions, np.full(len(errors), -1)
     expected = find_label_errors(run.predictions(), method="all", verdicts=verdicts)
     monkeypatch.setattr("uqled.detect.find.collect_evidence", None)
     before = client.json("api/estimates")["estimates"]
     assert before["wrong"]["value"] == errors.estimate.number.value
-    assert client.decide(*[[i, "drop", None] for i in chosen])[0] == 200
+    assert client.decide(*[[i, "drop", None] for i in chosen_samples])[0] == 200
     for method in ("auto", "argmax"):
         estimates = client.json(f"api/estimates?method={method}")["estimates"]
         answer = expected.by_method[method].answer
@@ -232,18 +232,18 @@ def test_the_server_tells_it_without_detecting_again(server, monkeypatch):
             assert estimates[name] == pytest.approx(vars(one))
     assert client.get("api/estimates?method=nothing")[0] == 400
     rows = client.json("api/samples?state=undecided&size=50")["samples"]
-    undecided = [i for i in expected.ranked.tolist() if i not in chosen]
+    undecided = [i for i in expected.ranked.tolist() if i not in chosen_samples]
     assert [row["index"] for row in rows] == undecided[:50]  # the list follows
     assert rows[0]["wrong"] == round(float(expected.probability[rows[0]["index"]]), 4)
 
 
 def test_a_decision_does_not_wait_for_the_estimate(server, monkeypatch):
     _, client = server
-    begun, go_on = threading.Event(), threading.Event()
+    is_computing, go_on = threading.Event(), threading.Event()
     as_it_is = ErrorEstimate.with_verdicts
 
     def slow(*arguments):
-        begun.set()
+        is_computing.set()
         assert go_on.wait(20)
         return as_it_is(*arguments)
 
@@ -254,7 +254,7 @@ def test_a_decision_does_not_wait_for_the_estimate(server, monkeypatch):
     thread = threading.Thread(target=lambda: estimates.append(client.json(path)["estimates"]))
     thread.start()
     try:
-        assert begun.wait(20)
+        assert is_computing.wait(20)
         began = time.monotonic()
         assert client.decide([2, "drop", None])[0] == 200
         assert client.get("api/samples?size=10")[0] == 200
@@ -288,10 +288,10 @@ def test_an_offer_is_accepted_as_a_whole_and_taken_back_as_one(server):
     status, answer = client.post("api/decide-all", body)
     assert (status, answer["number_decided"]) == (200, offer["n"])
     actions, labels = read_verdicts(run.predictions())
-    decided = np.flatnonzero((actions > 0) & (before[0] == 0))
-    assert len(decided) == offer["n"]
-    assert set(decided) <= set(errors.ranked.tolist())
-    assert labels[decided].tolist() == errors.best[decided].tolist()
+    decided_samples = np.flatnonzero((actions > 0) & (before[0] == 0))
+    assert len(decided_samples) == offer["n"]
+    assert set(decided_samples) <= set(errors.ranked.tolist())
+    assert labels[decided_samples].tolist() == errors.best[decided_samples].tolist()
     assert client.post("api/decide-all", body)[0] == 400  # somebody decided meanwhile
     assert client.post("api/undo", {"reviewer": "ana", "tab": "t"})[0] == 200
     assert read_verdicts(run.predictions())[0].tolist() == before[0].tolist()
@@ -305,53 +305,53 @@ def invoke(*words):
 
 
 @pytest.fixture
-def own(tmp_path):
+def own_run(tmp_path):
     return image_run(tmp_path, N=400)
 
 
-def test_detect_uses_what_was_decided(own):
-    predictions = own.predictions()
-    plain = find_label_errors(predictions)
-    result = invoke("detect", own.path, "--recall", "0.8")
+def test_detect_uses_what_was_decided(own_run):
+    predictions = own_run.predictions()
+    errors_before = find_label_errors(predictions)
+    result = invoke("detect", own_run.path, "--recall", "0.8")
     assert result.exit_code == 0, result.output
     assert "decisions" not in result.output
-    assert not (own.path / "decisions.sqlite").exists()  # nobody reviewed
+    assert not (own_run.path / "decisions.sqlite").exists()  # nobody reviewed
     assert read_verdicts(predictions) is None
 
     with Decisions.of(predictions) as decisions:
         assert read_verdicts(predictions) is None
-        decisions.decide(right(predictions, plain.ranked[:30]), reviewer="ana")
+        decisions.decide(right(predictions, errors_before.ranked[:30]), reviewer="ana")
         verdicts = decisions.verdicts(len(predictions))
-    result = invoke("detect", own.path)  # at the operating point that the run has
+    result = invoke("detect", own_run.path)  # at the operating point that the run has
     assert result.exit_code == 0, result.output
     assert result.stdout.startswith("Reviewers' decisions so far (30) are taken as certain")
     expected = find_label_errors(predictions, recall=0.8, verdicts=verdicts)
     assert f"about {expected.estimate.number.value:,.0f} labels are wrong" in result.output
-    table = pd.read_parquet(own.path / "issues.parquet")
+    table = pd.read_parquet(own_run.path / "issues.parquet")
     assert table["is_label_issue"].tolist() == expected.mask.tolist()
     np.testing.assert_array_equal(table["error_probability"], expected.probability)
-    assert json.loads((own.path / "detection.json").read_text()) == {
+    assert json.loads((own_run.path / "detection.json").read_text()) == {
         "method": "auto",
         "options": {"recall": 0.8},
     }
 
-    out = own.path.parent / "issues.csv"
-    result = invoke("detect", own.path, "--no-decisions", "--target", "f1", "--out", out)
+    out = own_run.path.parent / "issues.csv"
+    result = invoke("detect", own_run.path, "--no-decisions", "--target", "f1", "--out", out)
     assert result.exit_code == 0, result.output
     assert "decisions" not in result.output
-    assert pd.read_csv(out)["is_label_issue"].tolist() == plain.mask.tolist()
-    assert pd.read_parquet(own.path / "issues.parquet").equals(table)  # the run stays as it is
-    assert own.detection() == ("auto", {"recall": 0.8})
+    assert pd.read_csv(out)["is_label_issue"].tolist() == errors_before.mask.tolist()
+    assert pd.read_parquet(own_run.path / "issues.parquet").equals(table)  # the run stays as it is
+    assert own_run.detection() == ("auto", {"recall": 0.8})
 
-    result = invoke("detect", own.path, "--method", "cl-pbnr")
+    result = invoke("detect", own_run.path, "--method", "cl-pbnr")
     assert result.exit_code == 0, result.output
     assert result.stdout.startswith("Reviewers' decisions so far (30) are not used: cl-pbnr")
-    assert own.detection() == ("cl-pbnr", {})
+    assert own_run.detection() == ("cl-pbnr", {})
 
 
-def test_detect_refuses_a_run_beside_files(own):
+def test_detect_refuses_a_run_beside_files(own_run):
     for words in (["--labels", "x.npy"], ["--pred-probs", "x.npy"], ["--classes", "a,b"]):
-        result = invoke("detect", own.path, *words)
+        result = invoke("detect", own_run.path, *words)
         assert result.exit_code == 2
         assert "cannot be combined with a run" in result.stderr
     result = invoke("detect")

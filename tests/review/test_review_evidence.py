@@ -42,8 +42,8 @@ def test_neighbours_are_those_kept_with_the_run(tmp_path):
     folder = run.path / "neighbours"
     folder.mkdir()
     N = len(run.predictions())
-    given = np.stack([np.arange(N) - 1, np.full(N, -1)], axis=1)
-    np.save(folder / "given.npy", given)
+    neighbours = np.stack([np.arange(N) - 1, np.full(N, -1)], axis=1)
+    np.save(folder / "given.npy", neighbours)
     np.save(folder / "suggested.npy", np.full((N, 3), N))  # reaches beyond the data: left out
     np.save(folder / "duplicates.npy", np.array([[3, 7], [7, 9]]))
     session, _ = open_session(run)
@@ -106,10 +106,10 @@ def test_words_that_speak_for_either_class(tmp_path):
     session, errors = open_session(finish(tmp_path / "run", data), data)
     labels = session.predictions.labels
     index = next(i for i in errors.ranked.tolist() if errors.best[i] == codes[i])
-    marked = dict(collect(session, index)["words"])
+    class_of_word = dict(collect(session, index)["words"])
     mine = words[codes[index]].split()
-    assert {marked[word] for word in mine} == {"suggested"}
-    assert "the" not in marked
+    assert {class_of_word[word] for word in mine} == {"suggested"}
+    assert "the" not in class_of_word
     assert labels.codes[index] != codes[index]
     assert collect(session, index)["columns"] == []
     session.decisions.close()
@@ -134,13 +134,13 @@ def test_columns_that_are_unusual_for_the_given_class(tmp_path):
     rows = evidence["columns"]
     assert [row[0] for row in rows] == ["width", "colour"]
     assert rows[0][1] == f"{frame['width'][index]:.4g}"
-    given = session.predictions.labels.codes == session.predictions.labels.codes[index]
-    low, high = np.percentile(frame["width"][given], [25, 75])
+    has_label = session.predictions.labels.codes == session.predictions.labels.codes[index]
+    low, high = np.percentile(frame["width"][has_label], [25, 75])
     assert rows[0][2] == f"{low:.4g} to {high:.4g}"
     same = frame["colour"] == frame["colour"][index]
-    usual = [f"{same[given].mean():.0%} have it", f"{same[~given].mean():.0%} have it"]
-    assert rows[1] == ["colour", frame["colour"][index], *usual]
-    beside = evidence["typical"]["suggested"][0]  # what tells the classes apart comes first
-    assert [name for name, _ in beside["preview"]] == ["width", "colour", "noise", "shape"]
-    assert beside["preview"][1] == ["colour", frame["colour"][beside["index"]]]
+    shares = [f"{same[has_label].mean():.0%} have it", f"{same[~has_label].mean():.0%} have it"]
+    assert rows[1] == ["colour", frame["colour"][index], *shares]
+    first_column = evidence["typical"]["suggested"][0]  # what tells the classes apart comes first
+    assert [name for name, _ in first_column["preview"]] == ["width", "colour", "noise", "shape"]
+    assert first_column["preview"][1] == ["colour", frame["colour"][first_column["index"]]]
     session.decisions.close()

@@ -24,7 +24,7 @@ playwright = pytest.importorskip("playwright.sync_api")
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium is installed")
 
-SLOW = 15_000  # milliseconds that the page may take for anything
+PAGE_TIMEOUT = 15_000  # milliseconds that the page may take for anything
 
 #: Each would set `window.hacked` where it were taken for more than text.
 PAYLOADS = [
@@ -46,7 +46,7 @@ PAYLOADS = [
 K = len(PAYLOADS)
 
 #: What the page never holds more of than its own, whatever the data says.
-FOREIGN = (
+FOREIGN_ADDRESSES = (
     "iframe, object, embed, form:not(#filters), style, base, meta[http-equiv], svg, a:not(.skip)"
 )
 WATCH = """
@@ -81,7 +81,7 @@ def browser():
 def visit(browser, address, script=WATCH):
     """A page on which a dialog or an error fails the test."""
     context = browser.new_context()
-    context.set_default_timeout(SLOW)
+    context.set_default_timeout(PAGE_TIMEOUT)
     context.add_init_script(script)
     page, problems = context.new_page(), []
     page.on("dialog", lambda dialog: problems.append(dialog.message))
@@ -97,17 +97,17 @@ def visit(browser, address, script=WATCH):
 
 def check(page, state):
     """Nothing of the data became more than text."""
-    seen = page.evaluate(
+    content = page.evaluate(
         f"""() => ({{
             hacked: typeof hacked, violations, polluted: Object.keys(Object.prototype),
             scripts: document.scripts.length,
-            foreign: document.querySelectorAll("{FOREIGN}").length,
+            foreign: document.querySelectorAll("{FOREIGN_ADDRESSES}").length,
             handlers: [...document.querySelectorAll("*")].filter((one) =>
                 one.getAttributeNames().some((name) => name.startsWith("on"))).length,
             images: [...document.images].filter((one) => one.getAttribute("src") === "x").length,
         }})"""
     )
-    assert seen == {
+    assert content == {
         "hacked": "undefined", "violations": [], "polluted": [], "scripts": 1, "foreign": 0,
         "handlers": 0, "images": 0,
     }, state  # fmt: skip
@@ -173,8 +173,8 @@ def test_hostile_data_is_text_in_every_state_of_the_page(browser, tmp_path, make
             page.locator("#clear").click()
             wait_for(page, "document.getElementById('filtered').hidden")
             index = int(page.locator(".card.active").get_attribute("data-index"))
-            with Decisions(run / "decisions.sqlite") as another:
-                another.decide([(index, "drop", None)], reviewer=PAYLOADS[4])
+            with Decisions(run / "decisions.sqlite") as other_file:
+                other_file.decide([(index, "drop", None)], reviewer=PAYLOADS[4])
             press("q")
             page.wait_for_selector("#conflict[open]")
             assert PAYLOADS[4] in page.locator("#conflict-rows").inner_text()
@@ -194,7 +194,7 @@ def test_hostile_data_is_text_in_every_state_of_the_page(browser, tmp_path, make
 
 def wait_for(page, expression):
     """Until JavaScript is true; Playwright's own way needs `eval`, which the page forbids."""
-    for _ in range(SLOW // 20):
+    for _ in range(PAGE_TIMEOUT // 20):
         if page.evaluate(expression):
             return
         page.wait_for_timeout(20)
@@ -230,7 +230,7 @@ def test_the_browser_itself_refuses_scripts_and_markup(browser, address):
     with visit(browser, address) as page:
         for name, attempt in ATTEMPTS.items():
             # Later, because what the test itself asks for is exempt from the page's rules.
-            refused = page.evaluate(
+            blocked = page.evaluate(
                 f"""() => new Promise((resolve) => setTimeout(() => {{
                     try {{ {attempt}; resolve(null); }} catch (error) {{ resolve(error.name); }}
                 }}, 0))"""
@@ -238,7 +238,7 @@ def test_the_browser_itself_refuses_scripts_and_markup(browser, address):
             page.wait_for_timeout(50)
             assert page.evaluate("typeof window.hacked") == "undefined", name
             violations = page.evaluate("violations.splice(0)")
-            assert refused in ("TypeError", "EvalError") or violations, name
+            assert blocked in ("TypeError", "EvalError") or violations, name
 
 
 def test_no_other_place_learns_the_address(browser, address):
@@ -271,10 +271,10 @@ def test_no_other_place_learns_the_address(browser, address):
                 page.evaluate(f"() => {{ {way} }}")
                 page.wait_for_timeout(50)
             assert requests == []  # nothing leaves the page by itself
-            with page.context.expect_page() as opened:
+            with page.context.expect_page() as new_page:
                 page.evaluate(f"() => {{ window.open('{elsewhere}/window', '_blank') }}")
-            opened.value.wait_for_load_state()
-            assert opened.value.evaluate("[document.referrer, window.opener]") == ["", None]
+            new_page.value.wait_for_load_state()
+            assert new_page.value.evaluate("[document.referrer, window.opener]") == ["", None]
             page.evaluate(f"() => {{ location.href = '{elsewhere}/link' }}")
             page.wait_for_url(f"{elsewhere}/link")
             assert page.evaluate("document.referrer") == ""

@@ -37,8 +37,8 @@ class Storm:
     cut; what was sent and what was acknowledged is noted."""
 
     def __init__(self, address, n_samples, round_number):
-        self.sent = {}  # group -> (samples, action)
-        self.acknowledged = {}  # sample -> action
+        self.sent_groups = {}  # group -> (samples, action)
+        self.acknowledged_actions = {}  # sample -> action
         self.last = {}  # sample -> the action that was sent last
         self._client = Client(address)
         part = n_samples // REVIEWERS
@@ -55,7 +55,7 @@ class Storm:
             begin = first + GROUP * (turn % n_groups)
             samples = range(begin, begin + GROUP)
             group, action = f"{name}-{turn}", ("keep", "drop")[turn // n_groups % 2]
-            self.sent[group] = set(samples), action
+            self.sent_groups[group] = set(samples), action
             self.last |= dict.fromkeys(samples, action)
             body = {"items": [[i, action, None] for i in samples], "reviewer": group, "tab": ""}
             body["seen"] = {str(i): 10**6 for i in samples}  # nobody else decides these
@@ -64,7 +64,7 @@ class Storm:
             except (OSError, HTTPException):
                 return
             assert status == 200
-            self.acknowledged |= dict.fromkeys(samples, action)
+            self.acknowledged_actions |= dict.fromkeys(samples, action)
 
     def wait(self):
         for thread in self._threads:
@@ -80,14 +80,14 @@ def kill_in_a_storm(run, rounds, seed):
         with process(SCRIPT, run.path) as server:
             storm = Storm(server.stdout.readline().strip(), N, round_number)
             until = time.monotonic() + PATIENCE
-            while len(storm.acknowledged) < GROUP and time.monotonic() < until:
+            while len(storm.acknowledged_actions) < GROUP and time.monotonic() < until:
                 time.sleep(0.01)
-            assert len(storm.acknowledged) >= GROUP, "the server acknowledges nothing"
+            assert len(storm.acknowledged_actions) >= GROUP, "the server acknowledges nothing"
             time.sleep(rng.random() / 2)
             server.kill()  # SIGKILL
             server.wait()
             storm.wait()
-        groups |= storm.sent
+        groups |= storm.sent_groups
         with Decisions(run.path / "decisions.sqlite") as decisions:
             current, history = decisions.current(), decisions.history()
         samples_of = {}
@@ -95,7 +95,7 @@ def kill_in_a_storm(run, rounds, seed):
             samples_of.setdefault(change.reviewer, set()).add(change.index)
         # All samples of a group have the same decision before it, so that all of them change.
         assert all(groups[group][0] == samples for group, samples in samples_of.items())
-        for index, action in storm.acknowledged.items():
+        for index, action in storm.acknowledged_actions.items():
             # The last one may have been written without an answer.
             assert current[index].action in (action, storm.last[index])
     return len(samples_of)

@@ -48,10 +48,10 @@ def test_alike_samples_lie_side_by_side(monkeypatch):
     assert (lay_out_map(X) == places).all()
     monkeypatch.setattr(map_layout, "_MAP_ROWS", 100)  # the others lie between these
     numbers = []
-    sampled = lay_out_map(X, advance=numbers.append)
+    layout = lay_out_map(X, advance=numbers.append)
     assert sum(numbers) == pytest.approx(map_layout.plan_map(240).seconds)
     assert len(numbers) > 10  # it is told how far it is from the beginning on
-    assert measure_separation(sampled, codes) > 0.9
+    assert measure_separation(layout, codes) > 0.9
 
 
 def test_few_samples_and_one_column():

@@ -16,9 +16,9 @@ def make_estimate(probability, *, spread=0.0, verdicts=30):
     low, high = np.clip(probability - spread, 0, 1), np.clip(probability + spread, 0, 1)
     readings = {"a": low, "b": high}
     weights = dict.fromkeys(readings, 1.0)
-    known = np.full(len(probability), -1, np.int8)
-    known[len(probability) - verdicts :] = 1
-    return ErrorEstimate(readings, weights, weights, known=known if verdicts else None)
+    verdict_array = np.full(len(probability), -1, np.int8)
+    verdict_array[len(probability) - verdicts :] = 1
+    return ErrorEstimate(readings, weights, weights, known=verdict_array if verdicts else None)
 
 
 def offers(first, current, decided_at_random=()):
@@ -38,8 +38,8 @@ def offers(first, current, decided_at_random=()):
 
 def test_many_are_offered_where_the_estimate_carries_them():
     probability = np.r_[np.full(120, 0.99), np.full(80, 0.4)]
-    sure = make_estimate(probability)
-    both_offers = offers(sure, sure)
+    estimate = make_estimate(probability)
+    both_offers = offers(estimate, estimate)
     assert set(both_offers) == {
         ("next", 10),
         ("next", 25),
@@ -49,7 +49,7 @@ def test_many_are_offered_where_the_estimate_carries_them():
     }
     above = both_offers["above", 120]
     assert above.errors.value == pytest.approx(118.8)
-    assert [above.errors] == promise_errors(sure, [np.arange(120)], confidence=0.95)
+    assert [above.errors] == promise_errors(estimate, [np.arange(120)], confidence=0.95)
     assert above.errors.low == 117  # Poisson of 1.2 right labels exceeds 3 in one of thirty times
     assert sorted(above.indices) == list(range(120))
     for n in (50, 100):
@@ -80,10 +80,10 @@ def test_flags_at_random_carry_an_offer_if_they_are_as_suspect():
     hopeful.known[fifty] = 1  # all of them are errors
     for before in (wide, first):
         assert offers(before, hopeful, fifty[:-1]) == {}
-        carried = offers(before, hopeful, fifty)
-        assert set(carried) == {("next", n) for n in (10, 25, 50, 100)} | {("above", 150)}
-        assert carried["next", 100].errors.low == bound_errors(np.ones(50), 100, confidence=0.95)
+        offer = offers(before, hopeful, fifty)
+        assert set(offer) == {("next", n) for n in (10, 25, 50, 100)} | {("above", 150)}
+        assert offer["next", 100].errors.low == bound_errors(np.ones(50), 100, confidence=0.95)
     assert offers(hopeful, wide, fifty) == offers(hopeful, first, fifty) == {}
-    few = make_estimate(np.full(200, 0.99))
-    few.known[fifty] = np.r_[np.ones(42), np.zeros(8)]  # they are not as suspect as it says
-    assert offers(wide, few, fifty) == offers(first, few, fifty) == {}
+    estimate = make_estimate(np.full(200, 0.99))
+    estimate.known[fifty] = np.r_[np.ones(42), np.zeros(8)]  # they are not as suspect as it says
+    assert offers(wide, estimate, fifty) == offers(first, estimate, fifty) == {}

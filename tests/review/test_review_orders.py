@@ -48,8 +48,8 @@ def test_each_tier_lists_its_samples(tmp_path):
 def test_a_tier_says_what_to_expect_of_its_undecided_samples(tmp_path):
     session, errors = open_session(image_run(tmp_path, N=400, margin=3.0))
     flags = session.get_list(None)
-    certain = np.flatnonzero(errors.tier_numbers == 0)
-    session.decisions.decide([(int(i), "drop", None) for i in certain[:-5]], reviewer="ana")
+    certain_samples = np.flatnonzero(errors.tier_numbers == 0)
+    session.decisions.decide([(int(i), "drop", None) for i in certain_samples[:-5]], reviewer="ana")
     session.update()
     left = (flags.tier_numbers == 0) & (session.state.actions == 0)
     tier = flags.count_overview()["tiers"][0]
@@ -75,9 +75,9 @@ def test_the_verdict_that_tells_most_comes_first(tmp_path):
     pairs = list(zip(errors.labels.codes.tolist(), errors.best.tolist(), strict=True))
     worth = measure_worth(flags, undecided)
     for at, i in enumerate(undecided.tolist()):  # by its definition, one by one
-        alike = [j for j in undecided.tolist() if pairs[j] == pairs[i]]
-        more_uncertain = [j for j in alike if p[j] * (1 - p[j]) > p[i] * (1 - p[i])]
-        expected = p[i] * (1 - p[i]) * len(alike) / (1 + len(more_uncertain))
+        similar_samples = [j for j in undecided.tolist() if pairs[j] == pairs[i]]
+        more_uncertain = [j for j in similar_samples if p[j] * (1 - p[j]) > p[i] * (1 - p[i])]
+        expected = p[i] * (1 - p[i]) * len(similar_samples) / (1 + len(more_uncertain))
         assert worth[at] == pytest.approx(expected)
     order = flags.order(ListQuery("auto", order="worth"))
     assert sorted(order) == sorted(undecided)
@@ -86,10 +86,10 @@ def test_the_verdict_that_tells_most_comes_first(tmp_path):
     session.update()
     after = flags.order(ListQuery("auto", order="worth"))
     assert after[0] == best  # decided: it stays where it was
-    alike = [j for j in after[1:].tolist() if pairs[j] == pairs[best]]
-    if alike:  # a second verdict on the same pair tells less
-        now = measure_worth(flags, np.array(alike))[0]
-        assert now < p[alike[0]] * (1 - p[alike[0]]) * len(alike)
+    similar_samples = [j for j in after[1:].tolist() if pairs[j] == pairs[best]]
+    if similar_samples:  # a second verdict on the same pair tells less
+        now = measure_worth(flags, np.array(similar_samples))[0]
+        assert now < p[similar_samples[0]] * (1 - p[similar_samples[0]]) * len(similar_samples)
     session.decisions.close()
 
 

@@ -12,17 +12,8 @@ pytest.importorskip("uvicorn")
 from review_client import Client
 from review_runs import open_session
 from uqled import InputError
-from uqled.review.decisions import Decisions
 from uqled.review.decisions.opinions import give_opinions, measure_agreement
 from uqled.review.serve import serve_review
-
-
-@pytest.fixture
-def decisions(tmp_path):
-    path = tmp_path / "decisions.sqlite"
-    with Decisions(path, n_samples=50, classes=["a", "b", "c", "d"]) as opened:
-        yield opened
-
 
 # ---- two people
 

@@ -36,9 +36,9 @@ def list_addresses(run):
     session, _ = open_session(run)
     session.decisions.close()
     routes = make_application(session).routes
-    named = {"name": "page.js", "index": "0"}
+    values = {"name": "page.js", "index": "0"}
     return [
-        (method, route.path.format(**named))
+        (method, route.path.format(**values))
         for route in routes
         for method in route.methods - {"HEAD"}
     ]
@@ -161,8 +161,8 @@ def test_huge_bodies_are_refused(client, run):
     assert client.post("api/decide", b"{}", headers={"Content-Length": str(1 << 40)})[0] == 413
     connection = http.client.HTTPConnection(client.host, timeout=20)
     headers = {"Content-Type": "application/json", "Origin": f"http://{client.host}"}
-    whole = json.dumps(padded).encode()
-    parts = (whole[start : start + 65_536] for start in range(0, len(whole), 65_536))
+    body = json.dumps(padded).encode()
+    parts = (body[start : start + 65_536] for start in range(0, len(body), 65_536))
     try:
         connection.request("POST", f"{client.path}api/decide", parts, headers, encode_chunked=True)
         assert connection.getresponse().status == 413
@@ -216,8 +216,8 @@ def test_hostile_names_stay_text(tmp_path):
 
 
 def test_the_name_of_the_run_is_escaped(run):
-    named = run.path.rename(run.path.parent / "<script>alert(1)<")
-    with serve_review(named, port=0) as address:
+    moved_run = run.path.rename(run.path.parent / "<script>alert(1)<")
+    with serve_review(moved_run, port=0) as address:
         page = Client(address).get("")[2]
     assert b"<script>alert(1)" not in page
     assert b"&lt;script&gt;alert(1)&lt;" in page

@@ -106,8 +106,8 @@ def test_a_conflict_shows_the_others_decision(client, run):
 
 def test_what_others_decide_is_seen(client, run):
     number = client.json("api/changes?after=0")["number"]
-    with Decisions.of(run.predictions()) as another:  # another process would do the same
-        another.decide([(3, "drop", None)], reviewer="bo")
+    with Decisions.of(run.predictions()) as other_file:  # another process would do the same
+        other_file.decide([(3, "drop", None)], reviewer="bo")
     changes = client.json(f"api/changes?after={number}")
     assert [(row["index"], row["action"], row["reviewer"]) for row in changes["changed"]] == [
         (3, "drop", "bo")
@@ -116,11 +116,11 @@ def test_what_others_decide_is_seen(client, run):
 
 
 def test_many_requests_at_once_lose_nothing(client, run):
-    def some(first):
+    def decide_some(first):
         for i in range(first, 60, 4):
             assert client.decide([i, "drop", None])[0] == 200
 
-    threads = [threading.Thread(target=some, args=(first,)) for first in range(4)]
+    threads = [threading.Thread(target=decide_some, args=(first,)) for first in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -136,13 +136,13 @@ def test_texts_and_rows_are_shown(tmp_path):
             client = Client(address)
             assert client.json("api/start")["kind"] == name
             row = client.json("api/samples?size=1")["samples"][0]
-            whole = client.json(f"api/sample/{row['index']}")["content"]
+            content = client.json(f"api/sample/{row['index']}")["content"]
             if name == "texts":
-                assert whole == data.inputs[row["index"]]
+                assert content == data.inputs[row["index"]]
                 assert len(row["preview"]) <= 280
             else:
-                assert whole[0][0] == "length <cm>"
-                assert float(whole[0][1]) == pytest.approx(
+                assert content[0][0] == "length <cm>"
+                assert float(content[0][1]) == pytest.approx(
                     data.inputs.iat[row["index"], 0], rel=1e-5
                 )
             assert client.get("thumbnail/0")[0] == 404
@@ -157,7 +157,7 @@ def test_texts_and_rows_are_shown(tmp_path):
 
 # ---- the command
 
-KILLED = """
+KILLED_SERVER = """
 import sys
 from uqled.review import serve
 from uqled.review.serve import serve_review
@@ -172,16 +172,16 @@ def test_a_killed_server_loses_nothing_that_it_answered(run, size):
     """Two reviewers decide as fast as they can, one by one or in groups, and the server is killed
     with SIGKILL: what was answered is there, and never half a group."""
     server = subprocess.Popen(
-        [sys.executable, "-c", KILLED, str(run.path)],
+        [sys.executable, "-c", KILLED_SERVER, str(run.path)],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
         env=os.environ | {"OMP_NUM_THREADS": "1"},
     )
     client = Client(server.stdout.readline().strip())
-    answered: dict[int, str] = {}
-    heard: set[str] = set()
-    enough = threading.Event()
+    acknowledged_actions: dict[int, str] = {}
+    messages: set[str] = set()
+    is_enough = threading.Event()
 
     def groups(first):
         mine = list(range(first, 200, 2))
@@ -193,10 +193,10 @@ def test_a_killed_server_loses_nothing_that_it_answered(run, size):
                 items = [[i, action, None] for i in group]
                 status, _ = client.decide(*items, reviewer=action)
                 assert status == 200
-                answered.update(dict.fromkeys(group, action))
-                heard.add(action)
-                if len(answered) > 30 and len(heard) == 2:
-                    enough.set()
+                acknowledged_actions.update(dict.fromkeys(group, action))
+                messages.add(action)
+                if len(acknowledged_actions) > 30 and len(messages) == 2:
+                    is_enough.set()
         except (OSError, http.client.HTTPException):
             return
 
@@ -207,14 +207,14 @@ def test_a_killed_server_loses_nothing_that_it_answered(run, size):
     with server:
         for thread in threads:
             thread.start()
-        assert enough.wait(60)
+        assert is_enough.wait(60)
         server.send_signal(signal.SIGKILL)
         for thread in threads:
             thread.join()
     assert server.returncode == -signal.SIGKILL
     rows = list_decisions(run)
-    assert set(answered.values()) == {"keep", "drop"}
-    for i, action in answered.items():
+    assert set(acknowledged_actions.values()) == {"keep", "drop"}
+    for i, action in acknowledged_actions.items():
         assert rows[i] == (action, None)
     for group in [*groups(0), *groups(1)]:
         assert len(rows.keys() & set(group)) in (0, len(group))
@@ -232,10 +232,10 @@ def test_the_command_refuses_what_it_cannot_serve(tmp_path, run):
     assert "magic" in result.output
     result = CliRunner().invoke(app, ["review", str(run.path), "--host", "256.1.1.1"])
     assert result.exit_code == 2
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        taken.listen()
-        port = str(taken.getsockname()[1])
+    with socket.socket() as occupied_socket:
+        occupied_socket.bind(("127.0.0.1", 0))
+        occupied_socket.listen()
+        port = str(occupied_socket.getsockname()[1])
         result = CliRunner().invoke(app, ["review", str(run.path), "--port", port])
         assert result.exit_code == 2
         assert port in result.output

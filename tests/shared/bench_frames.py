@@ -47,15 +47,15 @@ def stage2_frame(
     rng = np.random.default_rng(2)
     rows: list[dict[str, Any]] = []
 
-    def add(name: str, rate: float, seed: int, treatment: str, method: str, changed: int) -> None:
+    def add(name: str, rate: float, seed: int, treatment: str, method: str, n_changes: int) -> None:
         values = (
             name,
             rate,
             seed,
             treatment,
             method,
-            1000 - changed,
-            changed,
+            1000 - n_changes,
+            n_changes,
             rng.uniform(0.6, 0.9),
         )
         keys = ("dataset", "rate", "seed", "treatment", "method", "trained_on", "changed")
@@ -64,8 +64,8 @@ def stage2_frame(
     for name in names:
         for seed in (0, 1, 2):
             add(name, math.nan, seed, "clean", "", 0)
-        for rate, chosen in (seeds or {0.1: (0, 1, 2), 0.2: (0,)}).items():
-            for seed in chosen:
+        for rate, chosen_seeds in (seeds or {0.1: (0, 1, 2), 0.2: (0,)}).items():
+            for seed in chosen_seeds:
                 add(name, rate, seed, "noisy", "", 0)
                 for method in METHODS:
                     add(name, rate, seed, "remove", method, 90)
@@ -88,7 +88,7 @@ def build_results(**changes: Any) -> Results:
 
 
 def build_column(**values: list[float]) -> dict[str, SeedSample]:
-    return {name: make_sample(dict(enumerate(given))) for name, given in values.items()}
+    return {name: make_sample(dict(enumerate(column))) for name, column in values.items()}
 
 
 def number_of(text: str) -> float:

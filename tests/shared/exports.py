@@ -27,9 +27,9 @@ HOSTILE = (
 )
 
 #: Labels of nine samples, of which the model takes 0 for b, 4 for c, 8 for a.
-CODES, WRONG = [0, 0, 0, 1, 1, 1, 2, 2, 2], {0: 1, 4: 2, 8: 0}
+CODES, WRONG_LABELS = [0, 0, 0, 1, 1, 1, 2, 2, 2], {0: 1, 4: 2, 8: 0}
 #: What `image_run` makes wrong, and what becomes of it.
-MOVED = {"cat/1.png": "dog", "dog/1.png": "ship", "ship/1.png": "cat", "ship/2.jpg": "cat"}
+MOVED_IMAGES = {"cat/1.png": "dog", "dog/1.png": "ship", "ship/1.png": "cat", "ship/2.jpg": "cat"}
 
 
 def probabilities(codes, K, wrong):

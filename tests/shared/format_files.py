@@ -21,13 +21,13 @@ def idx_bytes(array):
     return header + array.astype(np.uint8).tobytes()
 
 
-def write_idx(folder, prefix, N, *, packed=True):
+def write_idx(folder, prefix, N, *, is_packed=True):
     images, labels = RNG.integers(0, 256, (N, 6, 5), np.uint8), np.arange(N) % 3
     folder.mkdir(exist_ok=True)
     for kind, array in (("images-idx3", images), ("labels-idx1", labels)):
         name, content = f"{prefix}-{kind}-ubyte", idx_bytes(array)
-        path = folder / (f"{name}.gz" if packed else name)
-        path.write_bytes(gzip.compress(content) if packed else content)
+        path = folder / (f"{name}.gz" if is_packed else name)
+        path.write_bytes(gzip.compress(content) if is_packed else content)
     return images, labels
 
 
@@ -54,7 +54,7 @@ def python2_pickle(value):
     return file.getvalue().replace(b"numpy._core.multiarray", b"numpy.core.multiarray")
 
 
-def cifar_folder(root, kind, each=4):
+def cifar_folder(root, kind, n_each=4):
     """A small data set in the layout of the archives; returns its images [N,32,32,3], labels."""
     fine, rng = kind == 100, np.random.default_rng(kind)
     root.mkdir(parents=True)
@@ -66,15 +66,15 @@ def cifar_folder(root, kind, each=4):
     )
     images, labels = [], []
     for name in batches:
-        pixels = rng.integers(0, 256, (each, 3 * 32 * 32), np.uint8)
-        own = [0, 2, *rng.integers(0, 3, each - 2).tolist()]
+        pixels = rng.integers(0, 256, (n_each, 3 * 32 * 32), np.uint8)
+        classes = [0, 2, *rng.integers(0, 3, n_each - 2).tolist()]
         batch = {
             b"data": pixels,
-            b"fine_labels" if fine else b"labels": own,
-            b"coarse_labels": [0] * each,
-            b"filenames": [f"{name}_{n}.png".encode() for n in range(each)],
+            b"fine_labels" if fine else b"labels": classes,
+            b"coarse_labels": [0] * n_each,
+            b"filenames": [f"{name}_{n}.png".encode() for n in range(n_each)],
         }
         (root / name).write_bytes(python2_pickle(batch))
         images.append(pixels.reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1))
-        labels.append(own)
+        labels.append(classes)
     return images, labels

@@ -10,13 +10,13 @@ WORDS = {
     "money": ["market", "stock", "bank", "price", "trade", "profit", "share", "rate"],
     "world": ["minister", "election", "border", "treaty", "army", "vote", "crisis", "city"],
 }
-COMMON = ["the", "a", "of", "in", "on", "after", "new", "with", "for", "at", "and"]
+COMMON_WORDS = ["the", "a", "of", "in", "on", "after", "new", "with", "for", "at", "and"]
 
 
 def make_sentence(rng, topic, length):
-    own = rng.choice(WORDS[topic], length // 2)
-    rest = rng.choice(COMMON, length - length // 2)
-    return " ".join(rng.permutation([*own, *rest]))
+    topic_words = rng.choice(WORDS[topic], length // 2)
+    rest = rng.choice(COMMON_WORDS, length - length // 2)
+    return " ".join(rng.permutation([*topic_words, *rest]))
 
 
 def make_news(n=120, seed=0):
@@ -69,13 +69,13 @@ def make_penguins(n_each=40, seed=0):
 def make_titanic(n=150, seed=0):
     """Ids, names, tickets, a column that gives the label away, and real features."""
     rng = np.random.default_rng(seed)
-    survived = rng.integers(2, size=n)
-    sex = np.where(rng.random(n) < 0.85, np.where(survived, "female", "male"), "male")
+    is_survivor = rng.integers(2, size=n)
+    sex = np.where(rng.random(n) < 0.85, np.where(is_survivor, "female", "male"), "male")
     names = ["Braund", "Cumings", "Heikkinen", "Allen", "Moran", "Palsson", "Nasser"]
     return pd.DataFrame(
         {
             "PassengerId": rng.permutation(n) + 1,
-            "survived": survived,
+            "survived": is_survivor,
             "pclass": rng.integers(1, 4, n),
             "name": [
                 f"{rng.choice(names)}, {'Mrs.' if s == 'female' else 'Mr.'} {rng.choice(names)} "
@@ -85,7 +85,7 @@ def make_titanic(n=150, seed=0):
             "sex": sex,
             "age": np.where(rng.random(n) < 0.2, np.nan, rng.integers(1, 80, n)),
             "ticket": [f"{rng.choice(['A/5', 'PC', 'C.A.'])}{i * 37 % 9973}" for i in range(n)],
-            "alive": np.where(survived, "yes", "no"),
+            "alive": np.where(is_survivor, "yes", "no"),
         }
     )
 

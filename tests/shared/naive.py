@@ -35,18 +35,22 @@ def argmax(row):
     return max(range(len(row)), key=lambda j: (float(row[j]), -j))
 
 
-def agrees(row, given):
+def agrees(row, label):
     raised_row = [float(p) for p in row]
-    raised_row[given] += SLACK
-    return argmax(raised_row) == given
+    raised_row[label] += SLACK
+    return argmax(raised_row) == label
 
 
 def thresholds(labels, probs):
     K = probs.shape[1]
     result = []
     for j in range(K):
-        own = [float(p[j]) for p, given in zip(probs, labels, strict=True) if given == j]
-        result.append(max(sum(own) / len(own), 2 * SLACK) if own else 2.0)
+        self_confidence = [
+            float(p[j]) for p, label in zip(probs, labels, strict=True) if label == j
+        ]
+        result.append(
+            max(sum(self_confidence) / len(self_confidence), 2 * SLACK) if self_confidence else 2.0
+        )
     return result
 
 
@@ -67,19 +71,21 @@ def variation_ratios(passes):
 def deviations(passes):
     mean = mean_of_passes(passes)
     F, N, _ = passes.shape
-    each = []
+    class_deviations = []
     for n in range(N):
         best = argmax(mean[n])
-        own = [float(passes[f, n, best]) for f in range(F)]
-        each.append(math.sqrt(sum((p - sum(own) / F) ** 2 for p in own) / F))
-    return each
+        pass_values = [float(passes[f, n, best]) for f in range(F)]
+        class_deviations.append(
+            math.sqrt(sum((p - sum(pass_values) / F) ** 2 for p in pass_values) / F)
+        )
+    return class_deviations
 
 
 def class_means(labels, values, K):
     means = []
     for c in range(K):
-        own = [value for value, given in zip(values, labels, strict=True) if given == c]
-        means.append(sum(own) / len(own) if own else 0.0)
+        class_values = [value for value, label in zip(values, labels, strict=True) if label == c]
+        means.append(sum(class_values) / len(class_values) if class_values else 0.0)
     return means
 
 
@@ -96,14 +102,14 @@ def guesses(labels, probs, entropy_class=None, values=None):
         values = [entropy(p) for p in probs]
     t, limits = thresholds(labels, probs), class_means(labels, values, probs.shape[1])
     result = []
-    for p, given, value in zip(probs, labels, values, strict=True):
+    for p, label, value in zip(probs, labels, values, strict=True):
 
-        def sure(j, value=value, given=given):
+        def is_confident(j, value=value, label=label):
             if entropy_class is None:
                 return True
-            return value <= limits[j if entropy_class == "candidate" else given] + SLACK
+            return value <= limits[j if entropy_class == "candidate" else label] + SLACK
 
-        confident = [j for j in range(len(p)) if float(p[j]) >= t[j] - SLACK and sure(j)]
+        confident = [j for j in range(len(p)) if float(p[j]) >= t[j] - SLACK and is_confident(j)]
         if not confident:
             result.append(-1)
         elif len(confident) == 1:
@@ -115,9 +121,9 @@ def guesses(labels, probs, entropy_class=None, values=None):
 
 def confident_joint(labels, guess, K):
     joint = [[0] * K for _ in range(K)]
-    for given, true in zip(labels, guess, strict=True):
+    for label, true in zip(labels, guess, strict=True):
         if true >= 0:
-            joint[given][true] += 1
+            joint[label][true] += 1
     for k in range(K):
         joint[k][k] = max(joint[k][k], 1)
     return joint
@@ -127,13 +133,13 @@ def calibrate(joint, labels):
     K = len(joint)
     result = []
     for i in range(K):
-        n, total = sum(1 for given in labels if given == i), sum(joint[i])
+        n, total = sum(1 for label in labels if label == i), sum(joint[i])
         exact = [c * n / total for c in joint[i]]
-        whole = [(c * n) // total for c in joint[i]]
-        remainder = [round(e - w, 9) for e, w in zip(exact, whole, strict=True)]
-        for j in sorted(range(K), key=lambda j: (-remainder[j], j))[: n - sum(whole)]:
-            whole[j] += 1
-        result.append(whole)
+        floors = [(c * n) // total for c in joint[i]]
+        remainder = [round(e - w, 9) for e, w in zip(exact, floors, strict=True)]
+        for j in sorted(range(K), key=lambda j: (-remainder[j], j))[: n - sum(floors)]:
+            floors[j] += 1
+        result.append(floors)
     return result
 
 
@@ -142,16 +148,16 @@ def quotas(joint, labels, min_examples=1, frac_noise=1.0):
     K = len(joint)
     pairs, classes = [], []
     for i in range(K):
-        n = sum(1 for given in labels if given == i)
+        n = sum(1 for label in labels if label == i)
         new_diagonal = max(joint[i][i], min_examples)
         nonzero = max(sum(1 for c in joint[i] if c) - 1, 1)
         reduction = (new_diagonal - joint[i][i]) / nonzero
         off = [max(c - reduction, 0.0) if j != i else 0.0 for j, c in enumerate(joint[i])]
         flag_counts = [c * frac_noise for c in off]
         n_staying = int(new_diagonal + sum(o - f for o, f in zip(off, flag_counts, strict=True)))
-        enough = n > min_examples
-        pairs.append([int(f) if enough else 0 for f in flag_counts])
-        classes.append(max(n - n_staying, 0) if enough else 0)
+        is_large_enough = n > min_examples
+        pairs.append([int(f) if is_large_enough else 0 for f in flag_counts])
+        classes.append(max(n - n_staying, 0) if is_large_enough else 0)
     return pairs, classes
 
 
@@ -159,8 +165,8 @@ def best_of_pair(labels, probs, i, j, number):
     """Indices of the `number` samples given i with the largest margin of j, lower index first."""
     margin = {
         z: float(p[j]) - float(p[i])
-        for z, (p, given) in enumerate(zip(probs, labels, strict=True))
-        if given == i
+        for z, (p, label) in enumerate(zip(probs, labels, strict=True))
+        if label == i
     }
     return sorted(margin, key=lambda z: (-margin[z], z))[:number]
 
@@ -183,8 +189,8 @@ def cl_pbc(labels, probs, min_examples=1, frac_noise=1.0):
     _, numbers = quotas(joint, labels, min_examples, frac_noise)
     flags = set()
     for i in range(K):
-        own = [z for z in range(len(labels)) if labels[z] == i]
-        flags.update(sorted(own, key=lambda z: (float(probs[z][i]), z))[: numbers[i]])
+        class_rows = [z for z in range(len(labels)) if labels[z] == i]
+        flags.update(sorted(class_rows, key=lambda z: (float(probs[z][i]), z))[: numbers[i]])
     return np.array([z in flags and not agrees(probs[z], labels[z]) for z in range(len(labels))])
 
 
@@ -192,8 +198,8 @@ def cl_joint(labels, probs):
     guess = guesses(labels, probs)
     return np.array(
         [
-            g >= 0 and g != given and not agrees(p, given)
-            for g, given, p in zip(guess, labels, probs, strict=True)
+            g >= 0 and g != label and not agrees(p, label)
+            for g, label, p in zip(guess, labels, probs, strict=True)
         ]
     )
 
@@ -212,10 +218,10 @@ def all_methods(labels, softmax, passes, entropy_class="candidate"):
     ens = np.array([2 * sum(m[z] for m in members) > len(members) for z in range(len(labels))])
     votes = np.sum([pbnr, mcd, mcd_e, ens], axis=0)
     pbc, joint = cl_pbc(labels, softmax), cl_joint(labels, softmax)
-    own = [float(p[given]) for p, given in zip(softmax, labels, strict=True)]
+    self_confidence = [float(p[label]) for p, label in zip(softmax, labels, strict=True)]
     margin = [
-        float(p[given]) - max(float(q) for j, q in enumerate(p) if j != given)
-        for p, given in zip(softmax, labels, strict=True)
+        float(p[label]) - max(float(q) for j, q in enumerate(p) if j != label)
+        for p, label in zip(softmax, labels, strict=True)
     ]
     return {
         "cl-pbnr": pbnr,
@@ -229,7 +235,7 @@ def all_methods(labels, softmax, passes, entropy_class="candidate"):
         "cl-joint": joint,
         "argmax": np.array([not agrees(p, g) for p, g in zip(softmax, labels, strict=True)]),
         "argmax-mean": np.array([not agrees(p, g) for p, g in zip(mean, labels, strict=True)]),
-        "low-self-confidence": lowest(own, int(joint.sum())),
+        "low-self-confidence": lowest(self_confidence, int(joint.sum())),
         "low-normalized-margin": lowest(margin, int(joint.sum())),
     }
 
@@ -253,9 +259,9 @@ def limited_methods(labels, passes, entropy_class="candidate"):
     }
 
 
-def best_other(probs, given):
+def best_other(probs, label):
     """The most probable class beside the given one, of equals the lower."""
-    return max((j for j in range(len(probs)) if j != given), key=lambda j: (probs[j], -j))
+    return max((j for j in range(len(probs)) if j != label), key=lambda j: (probs[j], -j))
 
 
 def contradictions(passes, labels):
@@ -269,10 +275,10 @@ def contradictions(passes, labels):
     return with_label, with_each_other
 
 
-def raise_to_power(probs, given, power):
+def raise_to_power(probs, label, power):
     """The given class's probability, where all are raised to a power and their sum is 1 again."""
     powers = [math.exp(power * math.log(p)) for p in probs]
-    return powers[given] / sum(powers)
+    return powers[label] / sum(powers)
 
 
 def band_counts(labels, probs, bands, least_rows):
@@ -281,15 +287,15 @@ def band_counts(labels, probs, bands, least_rows):
     samples, hits = np.zeros((2, len(bands), K, K))
     predicted = [best_other(p, -1) for p in probs]
     for t in range(K):
-        own = [z for z, g in enumerate(predicted) if g == t]
-        if len(own) < least_rows:
+        guessed_rows = [z for z, g in enumerate(predicted) if g == t]
+        if len(guessed_rows) < least_rows:
             continue
         for y in range(K):
             if y == t:
                 continue
-            column = sorted(probs[z][y] for z in own)
-            limits = [column[math.ceil(part * len(own)) - 1] for part in bands]
-            for z in own:
+            column = sorted(probs[z][y] for z in guessed_rows)
+            limits = [column[math.ceil(part * len(guessed_rows)) - 1] for part in bands]
+            for z in guessed_rows:
                 band = next((b for b, limit in enumerate(limits) if probs[z][y] <= limit), None)
                 if band is not None:
                     samples[band, t, y] += 1

@@ -8,7 +8,7 @@ from torch import nn
 
 from uqled.data.dataset import Dataset
 
-QUICK = {"folds": 3, "passes": 2, "epochs": 2, "batch_size": 32, "lr": 0.05, "seed": 5}
+QUICK_TRAINING = {"folds": 3, "passes": 2, "epochs": 2, "batch_size": 32, "lr": 0.05, "seed": 5}
 
 
 def digits(n=240):

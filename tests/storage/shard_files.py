@@ -150,19 +150,19 @@ def read_as(result, start, stop, dtype):
     return buffer
 
 
-def check(result, whole):
+def check(result, expected):
     """Compare a few hundred ranges with the array that was written."""
-    assert result.shape == whole.shape
-    assert result.ndim == whole.ndim
-    assert len(result) == len(whole)
-    assert result.dtype == whole.dtype
-    np.testing.assert_array_equal(np.asarray(result), whole)
+    assert result.shape == expected.shape
+    assert result.ndim == expected.ndim
+    assert len(result) == len(expected)
+    assert result.dtype == expected.dtype
+    np.testing.assert_array_equal(np.asarray(result), expected)
     rng = np.random.default_rng(1)
     for start, stop in np.sort(rng.integers(0, N + 1, (60, 2))).tolist():
         np.testing.assert_array_equal(
-            read_as(result, start, stop, whole.dtype), rows(whole, start, stop)
+            read_as(result, start, stop, expected.dtype), rows(expected, start, stop)
         )
     for start in range(0, N, 33):  # one after the other, as detection reads
         np.testing.assert_array_equal(
-            rows(result, start, start + 33), rows(whole, start, start + 33)
+            rows(result, start, start + 33), rows(expected, start, start + 33)
         )

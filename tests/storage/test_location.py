@@ -179,19 +179,19 @@ def test_another_process_reads_what_was_pickled(folder):
 def test_threads_read_at_the_same_time(folder):
     for n in range(3):
         (folder / f"{n}").write(bytes([n]) * 1000)
-    wrong = []
+    failures = []
 
     def read_often():
         for n in range(30):
             if fill_buffer(folder / f"{n % 3}", n, 900) != bytes([n % 3]) * 900:
-                wrong.append(n)
+                failures.append(n)
 
     threads = [threading.Thread(target=read_often) for _ in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert wrong == []
+    assert failures == []
 
 
 def test_addresses():
@@ -269,8 +269,8 @@ def test_errors_of_any_kind_are_named(monkeypatch):
         ("pipe_file", lambda: place.write(b"")),
         ("ls", place.names),
     ):
-        with monkeypatch.context() as patched:
-            patched.setattr(MemoryFileSystem, method, fail)
+        with monkeypatch.context() as patch:
+            patch.setattr(MemoryFileSystem, method, fail)
             with pytest.raises(FileError, match=r"broken/x' cannot be \w+ \(no credentials\)"):
                 act()
 

@@ -40,20 +40,20 @@ from uqled.storage.location import Location
 
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_all_layouts_read_as_one_array(tmp_path, layout):
-    whole, make = LAYOUTS[layout]
-    check(open_shards(make(tmp_path), ndim=whole.ndim, name="x"), whole)
+    expected, make = LAYOUTS[layout]
+    check(open_shards(make(tmp_path), ndim=expected.ndim, name="x"), expected)
 
 
 def test_the_files_are_what_other_readers_see(tmp_path):
     """The expected arrays above are those that others read from the same files."""
     folder = npy_folder(tmp_path / "npy", PROBS)
-    whole = np.concatenate([np.load(folder / f"part-{n}.npy") for n in range(8, 13)])
-    check(open_shards(folder, ndim=2, name="x"), whole)
+    expected = np.concatenate([np.load(folder / f"part-{n}.npy") for n in range(8, 13)])
+    check(open_shards(folder, ndim=2, name="x"), expected)
     folder = parquet_folder(tmp_path / "pq", columns, PROBS)
-    whole = np.concatenate(
+    expected = np.concatenate(
         [pq.read_table(folder / f"part-{n}.parquet").to_pandas().to_numpy() for n in range(8, 13)]
     )
-    check(open_shards(folder, ndim=2, name="x"), whole)
+    check(open_shards(folder, ndim=2, name="x"), expected)
     folder = zarr_folder(tmp_path / "z.zarr", PASSES, chunks=(2, 64, K))
     check(open_shards(folder, ndim=3, name="x"), zarr.open_array(str(folder), mode="r")[...])
 
@@ -67,28 +67,30 @@ def s3():
 @pytest.mark.parametrize("store", ["memory", "s3"])
 def test_all_layouts_read_the_same_from_a_store(tmp_path, store, request):
     base = request.getfixturevalue("s3") if store == "s3" else "memory:/"
-    for layout, (whole, make) in LAYOUTS.items():
+    for layout, (expected, make) in LAYOUTS.items():
         address = str(make(fresh(tmp_path / layout)))
-        there = f"{base}/{uuid4().hex}"
+        folder = f"{base}/{uuid4().hex}"
         for entry in Location.of(tmp_path / layout).tree():
-            (Location.of(there) / entry.name).write((tmp_path / layout / entry.name).read_bytes())
+            (Location.of(folder) / entry.name).write((tmp_path / layout / entry.name).read_bytes())
         result = open_shards(
-            address.replace(str(tmp_path / layout), there), ndim=whole.ndim, name="x"
+            address.replace(str(tmp_path / layout), folder), ndim=expected.ndim, name="x"
         )
-        assert result.dtype == whole.dtype
-        np.testing.assert_array_equal(np.asarray(result), whole)
-        np.testing.assert_array_equal(rows(result, 85, 260), rows(whole, 85, 260))
+        assert result.dtype == expected.dtype
+        np.testing.assert_array_equal(np.asarray(result), expected)
+        np.testing.assert_array_equal(rows(result, 85, 260), rows(expected, 85, 260))
 
 
 @pytest.mark.parametrize("stored_as", ["f2", "f4", "f8", ">f4", ">f8", "i1", "u2", ">i8"])
-@pytest.mark.parametrize("wanted", ["f2", "f4", "f8"])
-def test_numbers_are_converted_as_numpy_does(tmp_path, stored_as, wanted):
-    whole = (PASSES * 100).astype(stored_as)
-    result = open_shards(npy_folder(tmp_path / "a", whole, axis=1), ndim=3, name="passes")
-    assert result.dtype == whole.dtype.newbyteorder("=")
+@pytest.mark.parametrize("expected", ["f2", "f4", "f8"])
+def test_numbers_are_converted_as_numpy_does(tmp_path, stored_as, expected):
+    array = (PASSES * 100).astype(stored_as)
+    result = open_shards(npy_folder(tmp_path / "a", array, axis=1), ndim=3, name="passes")
+    assert result.dtype == array.dtype.newbyteorder("=")
     assert result.dtype.isnative
-    assert read_as(result, 30, 333, wanted).dtype == wanted
-    np.testing.assert_array_equal(read_as(result, 30, 333, wanted), whole[:, 30:333].astype(wanted))
+    assert read_as(result, 30, 333, expected).dtype == expected
+    np.testing.assert_array_equal(
+        read_as(result, 30, 333, expected), array[:, 30:333].astype(expected)
+    )
 
 
 def test_conversion_in_pieces(tmp_path, monkeypatch):
@@ -200,10 +202,10 @@ def test_a_long_footer_is_read_whole(tmp_path):
 
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_another_process_reads_what_was_pickled(tmp_path, layout):
-    whole, make = LAYOUTS[layout]
-    result = open_shards(make(tmp_path), ndim=whole.ndim, name="x")
+    expected, make = LAYOUTS[layout]
+    result = open_shards(make(tmp_path), ndim=expected.ndim, name="x")
     _ = rows(result, 0, 10)  # whatever reading left open stays here
-    np.testing.assert_array_equal(np.asarray(pickle.loads(pickle.dumps(result))), whole)
+    np.testing.assert_array_equal(np.asarray(pickle.loads(pickle.dumps(result))), expected)
     if layout not in ("npy folder", "columns", "zarr passes"):
         return
     code = (
@@ -217,7 +219,7 @@ def test_another_process_reads_what_was_pickled(tmp_path, layout):
         check=True,
         cwd="/",
     )
-    assert process.stdout == whole.tobytes()
+    assert process.stdout == expected.tobytes()
 
 
 def test_many_shards_pickle_small(tmp_path):
@@ -230,13 +232,13 @@ def test_many_shards_pickle_small(tmp_path):
 
 @pytest.mark.parametrize("layout", ["npy folder", "columns", "zarr", "pass tables", "names"])
 def test_threads_read_at_the_same_time(tmp_path, layout):
-    whole, make = LAYOUTS[layout]
-    result = open_shards(make(tmp_path), ndim=whole.ndim, name="x")
+    expected, make = LAYOUTS[layout]
+    result = open_shards(make(tmp_path), ndim=expected.ndim, name="x")
     ranges = np.sort(np.random.default_rng(2).integers(0, N + 1, (100, 2))).tolist()
     with ThreadPoolExecutor(4) as pool:
         read = list(pool.map(lambda r: rows(result, *r), ranges))
     for (start, stop), part in zip(ranges, read, strict=True):
-        np.testing.assert_array_equal(part, rows(whole, start, stop))
+        np.testing.assert_array_equal(part, rows(expected, start, stop))
 
 
 def test_keys_that_cannot_be_read(tmp_path):

@@ -96,11 +96,11 @@ def same(n, of=PROBS):
     return {f"_{number}": of[number : number + 3] for number in range(n)}
 
 
-def without(names, gone):
-    return {name: array for name, array in names.items() if name not in gone}
+def without(names, missing_names):
+    return {name: array for name, array in names.items() if name not in missing_names}
 
 
-REFUSED = {
+REFUSED_FILES = {
     "nothing there": (2, lambda d: d / "none", "none' does not exist"),
     "an empty folder": (2, lambda d: d, "holds no shards"),
     "only hidden files": (2, lambda d: only(d, "_SUCCESS", b"x").parent, "holds no shards"),
@@ -247,9 +247,9 @@ REFUSED = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("case", REFUSED)
+@pytest.mark.parametrize("case", REFUSED_FILES)
 def test_refused_by_name(tmp_path, case):
-    ndim, make, message = REFUSED[case]
+    ndim, make, message = REFUSED_FILES[case]
     address = make(tmp_path)
     with pytest.raises(FileError, match=message) as error_info:
         open_shards(address, ndim=ndim, name="x")

@@ -55,8 +55,8 @@ def build_entropy(results: Results) -> list[str]:
             if rate in paper and rate in gaps["given"]:
                 signs["paper"] += 1
                 signs.update(r for r in gaps if _has_sign(gaps[r][rate], paper[rate]))
-                far = {r: _measure_distance(gaps[r][rate], paper[rate]) for r in gaps}
-                closer = min(far, key=lambda reading: far[reading])
+                distances = {r: _measure_distance(gaps[r][rate], paper[rate]) for r in gaps}
+                closer = min(distances, key=lambda reading: distances[reading])
             rows.append([escape_markdown(name), format_rate(rate), *cells, closer])
         if len(paper) > 1:
             trends["paper"] += 1

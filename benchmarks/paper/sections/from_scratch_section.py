@@ -27,7 +27,7 @@ TITLES = {
     "vgg11-no-norm": "MNIST, VGG-11, no norm, Adam",
 }
 _DATA = {"cifar10": "CIFAR-10", "mnist": "MNIST"}
-_DAMAGED = 0.01  # of accuracy that re-estimated statistics must bring, to speak of damage
+_DAMAGE = 0.01  # of accuracy that re-estimated statistics must bring, to speak of damage
 _SOURCES = {
     "as-trained": "softmax, as trained",
     "passes": "mean of the passes",
@@ -221,7 +221,7 @@ def _judge_data(settings: list[SettingResults]) -> str:
     )
     rows = [row["accuracy"] for one in settings for row in one.rows]
     repair = max(one["reestimated"] - one["as-trained"] for one in rows)
-    if repair < _DAMAGED:
+    if repair < _DAMAGE:
         return f"{counts}; the softmax is not damaged, so this says nothing about the cause"
     if 2 * above <= cases:
         return f"{counts}; the statement does not hold, not even on the softmax as trained"

@@ -14,14 +14,14 @@ from uqled.bench.results.statistics import SeedSample, make_sample, subtract_sam
 from uqled.bench.suite import BASELINE
 
 CELLS = Path(__file__).parents[2] / "results" / "from-scratch-stage2"
-REESTIMATED = f"{BASELINE}-reestimated"
+REESTIMATED_METHOD = f"{BASELINE}-reestimated"
 #: What is done with the training set, those first that say most: its noisy labels, the same
 #: without the flags of a method (`cl-pbnr` also on the re-estimated softmax), or its true labels.
-TREATMENTS = ("noisy", BASELINE, REESTIMATED, *PAPER_FIVE, "clean")
+TREATMENTS = ("noisy", BASELINE, REESTIMATED_METHOD, *PAPER_FIVE, "clean")
 _NAMES = {
     "noisy": "noisy labels",
     BASELINE: "CL-PBNR, as trained",
-    REESTIMATED: "CL-PBNR, re-estimated",
+    REESTIMATED_METHOD: "CL-PBNR, re-estimated",
     "clean": "true labels",
 }
 _SOURCES = {
@@ -75,7 +75,7 @@ def describe_settings(folder: Path = CELLS) -> list[str]:
 def _describe(treatments: Treatments) -> str:
     """In how many cases removal by one of the paper's five is better than something else."""
     texts = []
-    for source, baseline in (("as-trained", BASELINE), ("reestimated", REESTIMATED)):
+    for source, baseline in (("as-trained", BASELINE), ("reestimated", REESTIMATED_METHOD)):
         counts = []
         others = {"noisy": "training on the noisy labels", baseline: "removal by CL-PBNR"}
         for other, name in others.items():
@@ -89,8 +89,8 @@ def _describe(treatments: Treatments) -> str:
                 above = sum(gain > 0 for gain in gains)
                 counts.append(f"{name} in {above} of {len(gains)} cases")
         if counts:
-            where = "as trained" if source == "as-trained" else "with re-estimated statistics"
-            texts.append(f"On the softmax {where}, the paper's five beat {' and '.join(counts)}.")
+            phrase = "as trained" if source == "as-trained" else "with re-estimated statistics"
+            texts.append(f"On the softmax {phrase}, the paper's five beat {' and '.join(counts)}.")
     return " ".join(texts)
 
 
@@ -102,7 +102,7 @@ def _build_table(treatments: Treatments) -> str:
         if not (seeds := dict(sorted(treatments[treatment].items()))):
             continue
         images = make_sample({seed: float(row["trained_on"]) for seed, row in seeds.items()})
-        wrong = make_sample(
+        wrong_labels = make_sample(
             {seed: row["wrong_left"] / max(row["trained_on"], 1) for seed, row in seeds.items()}
         )
         gain = subtract_samples(
@@ -114,7 +114,7 @@ def _build_table(treatments: Treatments) -> str:
                 _NAMES.get(treatment, format_method(treatment)),
                 str(len(seeds)),
                 f"{images.mean:,.0f}",
-                f"{format_percent(wrong.mean)}%",
+                f"{format_percent(wrong_labels.mean)}%",
                 *(format_spread(_collect_accuracy(seeds, source)) for source in _SOURCES),
                 _format_gain(gain) if treatment != "noisy" and gain.n else "",
             ]

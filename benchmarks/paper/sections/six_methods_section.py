@@ -44,7 +44,7 @@ def build_six_methods(results: Results) -> list[str]:
 
 def _build_table(
     ours: Mapping[Rate, Mapping[str, SeedSample]],
-    printed: Mapping[Rate, Mapping[str, SeedSample]],
+    printed_samples: Mapping[Rate, Mapping[str, SeedSample]],
     means: Mapping[str, float],
 ) -> str:
     average = average_over_rates(ours)
@@ -56,7 +56,7 @@ def _build_table(
     for method in PAPER_METHODS:
         cells = []
         for rate, column in ours.items():
-            theirs = printed.get(rate, {})
+            theirs = printed_samples.get(rate, {})
             cells.append(format_spread(column[method]) if method in column else DASH)
             cells.append(format_percent(theirs[method].mean) if method in theirs else DASH)
         cells.append(format_spread(average[method]) if method in average else DASH)

@@ -96,15 +96,17 @@ def link_picture(results: Results, name: str, what: str, stage: str) -> str:
 def build_ranking_and_counting(results: Results) -> list[str]:
     """Ranking and counting apart: what the methods change of either."""
     methods = (BASELINE, "cl-mcd", "cl-mcd-e", "alg-ens-3")
-    theirs, rows, better, both = read_paper_results(), [], 0, 0
+    theirs, rows, n_better, n_both = read_paper_results(), [], 0, 0
     ours, papers_f1 = list[float](), list[float]()
     for name in list_evidence(results):
         area = average_over_rates(group_samples(results.stage1, name, "aupr"))
         f1 = average_over_rates(group_samples(results.stage1, name, "f1"))
         if not set(methods) <= set(area):
             continue
-        both += 1
-        better += is_clear(gap := subtract_samples(area["cl-mcd"], area[BASELINE])) and gap.mean > 0
+        n_both += 1
+        n_better += (
+            is_clear(gap := subtract_samples(area["cl-mcd"], area[BASELINE])) and gap.mean > 0
+        )
         ratios = _count_flagged_per_wrong(results.stage1, name)
         other = find_paper_dataset(name)
         papers = _count_flagged_per_wrong(theirs.stage1, other) if other else {}
@@ -122,9 +124,10 @@ def build_ranking_and_counting(results: Results) -> list[str]:
         "under the precision-recall curve judges the order of all samples, flagged ones first; "
         "flagged samples per wrong label show whether too many or too few are flagged. CL-MCD, on "
         "the mean of the passes, ranks clearly better than CL-PBNR on the softmax for "
-        f"{better} of {both} data sets. CL-PBNR flags {format_range(ours)} times as many samples "
-        f"as are wrong here, and {format_range(papers_f1)} times as many in the paper: where it "
-        "flags about as many as are wrong, methods that flag fewer have little precision to gain.",
+        f"{n_better} of {n_both} data sets. CL-PBNR flags {format_range(ours)} times as many "
+        f"samples as are wrong here, and {format_range(papers_f1)} times as many in the paper: "
+        "where it flags about as many as are wrong, methods that flag fewer have little precision "
+        "to gain.",
         format_table(
             [
                 *("", "", "area under precision-recall (%)", "mean F1 (%)"),

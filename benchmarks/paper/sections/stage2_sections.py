@@ -61,20 +61,20 @@ def _compare_treatments(results: Results) -> str:
     """Relabelling against removal, and the best of either against doing nothing."""
     counts, best = Counter[str](), []
     for name in list_evidence(results):
-        relabelled, removed = (
+        relabel_gains, removal_gains = (
             group_by_treatment(results, name, what) for what in ("relabel", "remove")
         )
-        for rate in relabelled:
-            for m in relabelled[rate]:
-                if m in removed.get(rate, {}):
-                    gap = subtract_samples(relabelled[rate][m], removed[rate][m])
+        for rate in relabel_gains:
+            for m in relabel_gains[rate]:
+                if m in removal_gains.get(rate, {}):
+                    gap = subtract_samples(relabel_gains[rate][m], removal_gains[rate][m])
                     side = "relabel" if gap.mean > 0 else "remove"
                     counts[side if is_clear(gap) else "open"] += 1
         noisy = group_samples(select_treatment(results.stage2, "noisy"), name, "accuracy")
         clean = group_samples(select_treatment(results.stage2, "clean"), name, "accuracy").get(
             None, {}
         )
-        for rate, column in removed.items():
+        for rate, column in removal_gains.items():
             if rate not in noisy or "clean" not in clean or noisy[rate]["noisy"].n < 2:
                 continue
             top = max(column, key=lambda m: column[m].mean)
@@ -100,11 +100,11 @@ def build_stage2_block(results: Results, name: str) -> list[str]:
     frame = results.stage2[results.stage2["dataset"] == name]
     if frame.empty:
         return []
-    alone = replace(
+    block_results = replace(
         results, stage1=pd.DataFrame(), pilot=pd.DataFrame(), stage2=frame, matrices={},
         initial=pd.DataFrame(),
     )  # fmt: skip
-    table = build_stage2_table(alone)
+    table = build_stage2_table(block_results)
     heads = list(table.groups[0][1])
     removal_block = table.blocks[0]
     rows_by_method = {row.name: row for block in table.blocks[1:] for row in block.rows}

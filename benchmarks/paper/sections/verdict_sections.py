@@ -171,7 +171,7 @@ def build_winners(results: Results) -> list[str]:
         ]
         for m in order
     ]
-    where = []
+    phrases = []
     for name in list_evidence(results):
         wins: dict[str, list[str]] = {}
         for rate, column in group_samples(results.stage1, name, "f1").items():
@@ -182,7 +182,7 @@ def build_winners(results: Results) -> list[str]:
             )
         text = "; ".join(f"{who} at {', '.join(rates)}" for who, rates in wins.items())
         if text:
-            where.append(f"- {escape_markdown(name)}: {text}.")
+            phrases.append(f"- {escape_markdown(name)}: {text}.")
     if not rows:
         return []
     return [
@@ -196,7 +196,7 @@ def build_winners(results: Results) -> list[str]:
             ],
             rows,
         ),
-        "By F1:\n\n" + "\n".join(where),
+        "By F1:\n\n" + "\n".join(phrases),
     ]
 
 

@@ -19,7 +19,7 @@ from matplotlib import pyplot  # after the backend is chosen
 METHODS = ("cl-pbnr", "cl-mcd", "cl-mcd-e", "cl-mcd-ens", "alg-ens-2", "alg-ens-3")
 
 
-def write_cell(folder: Path, *, seed: int, batch_norm: bool, cured: float) -> None:
+def write_cell(folder: Path, *, seed: int, batch_norm: bool, gain: float) -> None:
     """A cell whose softmax is bad as trained, and has this F1 once it is cured."""
 
     def score(f1: float) -> dict[str, Any]:
@@ -29,7 +29,7 @@ def write_cell(folder: Path, *, seed: int, batch_norm: bool, cured: float) -> No
 
     accuracy = {"as-trained": 0.3, "reestimated": 0.9, "passes": 0.8 + 0.01 * seed}
     row = {"epochs": 3, "accuracy": accuracy}
-    row["methods"] = {"as-trained": score(0.2), "reestimated": score(cured)}
+    row["methods"] = {"as-trained": score(0.2), "reestimated": score(gain)}
     setting = {"digits": 100, "width": 0.5, "folds": 4, "passes": 5, "epochs": [3]}
     setting |= {"batch_size": 8, "lr": 0.01}
     machine = {"date": "today", "code": "abc", "cpu": "a processor", "python": "3.11"}
@@ -48,14 +48,14 @@ def test_the_page_is_what_the_committed_cells_give() -> None:
     assert batch_norm_page.build_page() == batch_norm_page.PAGE.read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize(("cured", "over"), [(0.9, 0), (0.4, 10)])
-def test_sentences_follow_the_numbers(tmp_path: Path, cured: float, over: int) -> None:
+@pytest.mark.parametrize(("gain", "n_over"), [(0.9, 0), (0.4, 10)])
+def test_sentences_follow_the_numbers(tmp_path: Path, gain: float, n_over: int) -> None:
     for seed in (0, 1):
-        write_cell(tmp_path, seed=seed, batch_norm=True, cured=cured)
+        write_cell(tmp_path, seed=seed, batch_norm=True, gain=gain)
     text = batch_norm_page.build_page(tmp_path)
     assert "minus the softmax as trained: +50.0 to +51.0 points of accuracy" in text
     assert "on the softmax as trained in 10 of 10 cases" in text
-    assert f"on the re-estimated softmax in {over} of 10" in text
+    assert f"on the re-estimated softmax in {n_over} of 10" in text
     assert "| 0.1 | 3 | 30.0 ± 0.0 | 90.0 ± 0.0 | 80.5 ± 0.7 |" in text
     assert "Without batch norm" not in text
 

@@ -73,15 +73,15 @@ class TestClaims:
         assert statement.verdict(tally) == verdict
 
     def test_where_most_cases_decide(self) -> None:
-        loose = replace(statements.STATEMENTS[0], every=False)
-        for clearly, against, verdict in (
+        loose_statement = replace(statements.STATEMENTS[0], every=False)
+        for clearly, n_against, verdict in (
             (3, 1, claims.HOLDS),
             (2, 2, claims.OPEN),
             (1, 3, claims.FAILS),
             (0, 0, claims.OPEN),
         ):
-            tally = claims.CaseTally(clearly, 4, (), clearly, against)
-            assert loose.verdict(tally) == verdict
+            tally = claims.CaseTally(clearly, 4, (), clearly, n_against)
+            assert loose_statement.verdict(tally) == verdict
 
     def test_accuracies_that_hardly_differ_are_not_correlated(self) -> None:
         points = {"a": (0.5, 0.9), "b": (0.6, 0.903), "c": (0.7, 0.9049)}
@@ -112,17 +112,17 @@ class TestClaims:
         about = {"contaminated": {"CIFAR-10": "the network has seen it"}}
         results = build_results(stage1=stage1_frame(names), stage2=stage2_frame(names), about=about)
         text = format_markdown(paper_comparison.build_comparison_table(results))
-        clean, contaminated = text.split("### CIFAR-10")
-        assert "Contaminated: the network has seen it" in contaminated
+        clean, contaminated_part = text.split("### CIFAR-10")
+        assert "Contaminated: the network has seen it" in contaminated_part
         assert "Contaminated" not in clean
 
     @pytest.mark.parametrize(
-        ("name", "known"),
+        ("name", "expected"),
         [
             *[("mnist", "MNIST"), ("CIFAR10", "CIFAR-10"), ("cifar-100", "CIFAR-100")],
             *[("tiny-imagenet-20", "Tiny-ImageNet"), ("MNIST, 5,000 images", "MNIST")],
             *[("cifar10n-worst", None), ("fashion-mnist", None), ("mnists", None)],
         ],
     )
-    def test_data_sets_of_the_paper_are_known(self, name: str, known: str | None) -> None:
-        assert paper_comparison.find_paper_dataset(name) == known
+    def test_data_sets_of_the_paper_are_known(self, name: str, expected: str | None) -> None:
+        assert paper_comparison.find_paper_dataset(name) == expected

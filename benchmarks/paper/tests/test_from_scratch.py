@@ -54,7 +54,7 @@ def write_cell(
 
 
 @pytest.mark.parametrize(
-    ("as_trained", "reestimated", "verdict"),
+    ("as_trained", "reestimated_accuracy", "verdict"),
     [
         (0.5, 0.9, "holds only where batch norm has damaged the softmax"),
         (0.5, 0.6, "holds whether the statistics fit or not"),
@@ -62,20 +62,20 @@ def write_cell(
     ],
 )
 def test_the_verdict_follows_the_counts(
-    tmp_path: Path, as_trained: float, reestimated: float, verdict: str
+    tmp_path: Path, as_trained: float, reestimated_accuracy: float, verdict: str
 ) -> None:
-    baselines = {"as-trained": as_trained, "reestimated": reestimated}
+    baselines = {"as-trained": as_trained, "reestimated": reestimated_accuracy}
     for seed in (0, 1):
         write_cell(tmp_path, "vgg11", seed, norm="batch", baselines=baselines)
     text = "\n".join(section.build_section(section.read_settings(tmp_path), "page.md"))
     assert verdict in text
-    gains = [0.8 - as_trained, 0.8 - reestimated]
+    gains = [0.8 - as_trained, 0.8 - reestimated_accuracy]
     for gain in gains:
         count = 10 if gain > 0 else 0
         assert f"beat CL-PBNR in {count} of 10 cases ({format_signed(gain)} points of F1)" in text
     assert "minus that of the softmax as trained: +30.0 to +31.0 points" in text
-    lost = "\N{MINUS SIGN}21.0 to \N{MINUS SIGN}20.0"
-    assert f"change the softmax by +35.0 points and the passes by {lost}" in text
+    loss = "\N{MINUS SIGN}21.0 to \N{MINUS SIGN}20.0"
+    assert f"change the softmax by +35.0 points and the passes by {loss}" in text
 
 
 def test_controls_are_shown_and_do_not_count(tmp_path: Path) -> None:

@@ -54,14 +54,14 @@ class TestPublished:
         best = float(f1["MNIST"].astype(float).max()) - float(f1["MNIST", "cl-pbnr"])
         assert ("2.1", f"{best:.1f}") in verdicts
         assert ("45,000", "38,500") in verdicts
-        assert {"9.3", "2.8", "0.9", "25,000"} <= {printed for printed, _ in verdicts}
+        assert {"9.3", "2.8", "0.9", "25,000"} <= {number for number, _ in verdicts}
 
     def test_a_number_that_rounding_explains_is_not_called_wrong(self) -> None:
         analysis = [
             arithmetic.check_points(
-                "", "", printed, arithmetic.compute_gain({"a": 0.5, "cl-pbnr": 0.4}, "a")
+                "", "", accuracy, arithmetic.compute_gain({"a": 0.5, "cl-pbnr": 0.4}, "a")
             ).verdict
-            for printed in (10.0, 10.1, 10.2)
+            for accuracy in (10.0, 10.1, 10.2)
         ]
         assert analysis == [arithmetic.FOLLOWS, arithmetic.ROUNDING, arithmetic.NOT]
 
@@ -95,13 +95,13 @@ class TestPublished:
         table = tables.build_stage1_table(read_paper_results().stage1, "", "")
         assert [head for head, _ in table.groups] == ["F1", "Precision", "Recall"]
         rows = [row for block in table.blocks for row in block.rows]
-        known = read_printed_table("stage1")
-        assert len(rows) == len(known) == 24
-        for row, (_, line) in zip(rows, known.iterrows(), strict=True):
+        printed_table = read_printed_table("stage1")
+        assert len(rows) == len(printed_table) == 24
+        for row, (_, line) in zip(rows, printed_table.iterrows(), strict=True):
             texts = [cell.text for cell in row.cells]
-            printed = [str(text).removesuffix("*") for text in line.iloc[2:]]
-            mean = texts.pop(3), printed.pop(3)
-            assert texts == printed
+            numbers = [str(text).removesuffix("*") for text in line.iloc[2:]]
+            mean = texts.pop(3), numbers.pop(3)
+            assert texts == numbers
             assert abs(float(mean[0]) - float(mean[1])) < 0.11  # averaged before rounding
         assert {cell.mark for row in rows for cell in row.cells} == {"", "top"}  # one seed
 
@@ -110,10 +110,10 @@ class TestPublished:
         rows = [row for block in table.blocks for row in block.rows]
         for row, (_, line) in zip(rows, read_printed_table("stage2").iterrows(), strict=True):
             texts = [cell.text.replace(",", "") for cell in row.cells]
-            printed = [str(text).removesuffix("*") for text in line.iloc[2:]]
-            assert texts[:3] == printed[:3]
+            numbers = [str(text).removesuffix("*") for text in line.iloc[2:]]
+            assert texts[:3] == numbers[:3]
             if row.name != "Noisy labels":
-                assert texts[4:] == printed[4:]
+                assert texts[4:] == numbers[4:]
 
     def test_published_results_take_the_same_way(self) -> None:
         analyses = statistics.analyse_sensitivity(read_paper_results(), read_paper_means())

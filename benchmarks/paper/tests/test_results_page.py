@@ -25,8 +25,8 @@ from uqled.bench.results.statistics import analyse_sensitivity
 from uqled.bench.suite import read_suite
 
 ROOT = Path(__file__).parents[3]
-STORED = ROOT / "benchmarks" / "results" / "laptop"
-PUBLISHED = ROOT / "benchmarks" / "results" / "published-predictions.json"
+STORED_CELLS = ROOT / "benchmarks" / "results" / "laptop"
+PUBLISHED_RESULTS = ROOT / "benchmarks" / "results" / "published-predictions.json"
 SUITE = read_suite("laptop")
 SEEDS = {0: 0.0, 1: 0.001, 2: -0.001}
 
@@ -83,11 +83,11 @@ def test_the_page_is_what_the_stored_cells_give() -> None:
 
 
 def test_stored_tables_regenerate_byte_for_byte() -> None:
-    results = collect_results(SUITE, Cells(STORED))
+    results = collect_results(SUITE, Cells(STORED_CELLS))
     texts = {**format_texts(results, analyse_sensitivity(results)), **format_comparison(results)}
     assert len(texts) > 8
     for name, text in texts.items():
-        assert (STORED / name).read_bytes() == text.encode(), name
+        assert (STORED_CELLS / name).read_bytes() == text.encode(), name
 
 
 def test_what_the_page_links_to_is_there() -> None:
@@ -99,20 +99,22 @@ def test_what_the_page_links_to_is_there() -> None:
 
 
 def test_no_fold_is_committed() -> None:
-    gitignore = (STORED / ".gitignore").read_text()
+    gitignore = (STORED_CELLS / ".gitignore").read_text()
     for pattern in ("fold-*.npz", "pretraining.npz", "work/"):
         assert pattern in gitignore
 
 
 def test_sentences_follow_the_numbers(tmp_path: Path) -> None:
     methods = ("cl-mcd", "cl-mcd-e", "cl-mcd-ens", "alg-ens-2", "alg-ens-3")
-    better = dict(zip(methods, (0.02, 0.03, 0.02, 0.02, 0.05), strict=True))
-    for_it = build_page(make_results(tmp_path / "for", better, relabel=0.02), PUBLISHED)
-    worse = {name: -gain for name, gain in better.items()}
-    against = build_page(make_results(tmp_path / "against", worse, relabel=-0.02), PUBLISHED)
-    heading_held, failed = "What held up", "What did not hold"
+    gains = dict(zip(methods, (0.02, 0.03, 0.02, 0.02, 0.05), strict=True))
+    for_it = build_page(make_results(tmp_path / "for", gains, relabel=0.02), PUBLISHED_RESULTS)
+    losses = {name: -gain for name, gain in gains.items()}
+    page_of_losses = build_page(
+        make_results(tmp_path / "against", losses, relabel=-0.02), PUBLISHED_RESULTS
+    )
+    heading_held, failed_heading = "What held up", "What did not hold"
     first = "F1 above CL-PBNR's, per data set, rate and algorithm"
-    for text, head in ((for_it, heading_held), (against, failed)):
+    for text, head in ((for_it, heading_held), (page_of_losses, failed_heading)):
         part = text.split(f"{head}:")[1].split("\n\n")[1]
         assert f"- {first} (" in part
     assert SUITE.stage2 is not None
@@ -120,19 +122,19 @@ def test_sentences_follow_the_numbers(tmp_path: Path) -> None:
     cells = len(clean_sets) * len(SUITE.rates)
     n = cells * len(methods)
     assert f"{first} ({n} of {n} clearly)" in for_it
-    assert f"{first} (0 of {n} clearly, {n} clearly not)" in against
+    assert f"{first} (0 of {n} clearly, {n} clearly not)" in page_of_losses
     assert "Alg-Ens (agreement 3) has the highest mean F1" in for_it
     assert "clearly ahead of every other method; +5.0 " in for_it
     n = len(clean_sets) * len(SUITE.stage2.relabel) * len(SUITE.stage2.methods or SUITE.methods)
     assert f"Relabelling is clearly better than removal in {n} of {n}" in for_it
-    assert f"clearly worse in {n};" in against
+    assert f"clearly worse in {n};" in page_of_losses
     assert f"The candidate reading has the clearly higher F1 in {cells} of {cells}" in for_it
-    assert f"the given reading in {cells}; 0 are within the spread" in against
+    assert f"the given reading in {cells}; 0 are within the spread" in page_of_losses
     assert "not finished" not in for_it
 
 
 def test_contaminated_results_stand_apart(tmp_path: Path) -> None:
-    text = build_page(make_results(tmp_path, {}), PUBLISHED)
+    text = build_page(make_results(tmp_path, {}), PUBLISHED_RESULTS)
     name = "Tiny-ImageNet (20 classes), pretrained features"
     before, after = text.split("## Contaminated, and not counted above")
     assert f"### {name}" in after
@@ -147,12 +149,12 @@ def test_a_benchmark_that_is_not_finished_says_so(tmp_path: Path) -> None:
     for data in SUITE.data[1:]:
         shutil.rmtree(folder / "cells" / data.name)
     shutil.rmtree(folder / "cells" / "mnist" / "seed-2")
-    text = build_page(folder, PUBLISHED)
+    text = build_page(folder, PUBLISHED_RESULTS)
     assert "**The benchmark is not finished: " in text
     assert not re.search(r"\bnan\b", text, re.IGNORECASE)
     no_folder = tmp_path / "nothing"
     (no_folder / "cells").mkdir(parents=True)
-    assert "0 of " in build_page(no_folder, PUBLISHED)
+    assert "0 of " in build_page(no_folder, PUBLISHED_RESULTS)
 
 
 def test_published_predictions_are_judged_by_their_spread() -> None:
@@ -182,7 +184,7 @@ def test_published_predictions_are_judged_by_their_spread() -> None:
 
 
 def test_stored_published_predictions_have_both_readings() -> None:
-    content = json.loads(PUBLISHED.read_text(encoding="utf-8"))
+    content = json.loads(PUBLISHED_RESULTS.read_text(encoding="utf-8"))
     human = content["sets"]["cifar10n-worst"]
     assert (human["n"], len(human["networks"])) == (50_000, 5)
     for network in human["networks"].values():

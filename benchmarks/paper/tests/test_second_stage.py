@@ -59,7 +59,7 @@ def train_calls(
 
 
 @pytest.mark.parametrize(
-    ("treatment", "labels", "rows", "wrong"),
+    ("treatment", "labels", "rows", "n_wrong"),
     [
         ("noisy", NOISY.labels, [0, 1, 2, 3, 4, 5], 1),
         ("clean", LABELS, [0, 1, 2, 3, 4, 5], 0),
@@ -68,7 +68,12 @@ def train_calls(
     ],
 )
 def test_what_is_trained_on(
-    train_calls: list[Any], tmp_path: Path, treatment: str, labels: Any, rows: list[int], wrong: int
+    train_calls: list[Any],
+    tmp_path: Path,
+    treatment: str,
+    labels: Any,
+    rows: list[int],
+    n_wrong: int,
 ) -> None:
     cell = second_stage.StageTwoCell(STAGE1, treatment)
     test: Any = TestSet()
@@ -76,7 +81,7 @@ def test_what_is_trained_on(
     second_stage.compute_cell(cell, DATA, test, np.empty(0), tmp_path / "work")
     assert train_calls == [(labels.tolist(), rows)]
     content = json.loads(cell.path.read_text())
-    assert (content["trained_on"], content["wrong_left"]) == (len(rows), wrong)
+    assert (content["trained_on"], content["wrong_left"]) == (len(rows), n_wrong)
     assert content["accuracy"] == {"as-trained": 0.5, "reestimated": 1.0, "passes": 0.0}
     assert cell.is_finished()
     assert not list((tmp_path / "work").rglob("stage2-*"))
@@ -141,8 +146,8 @@ def test_the_page_counts_and_pairs_over_seeds(tmp_path: Path) -> None:
         "labels in 2 of 3 cases and removal by CL-PBNR in 0 of 3 cases." in text
     )
     rows = [line for line in text.splitlines() if line.startswith("| CL-MCD")]
-    both = " | ".join(["60.5 ± 6.4"] * 3)
-    assert rows[0] == f"| CL-MCD | 2 | 1,000 | 5.0% | {both} | +5.5 ± 0.7 |"
+    cells = " | ".join(["60.5 ± 6.4"] * 3)
+    assert rows[0] == f"| CL-MCD | 2 | 1,000 | 5.0% | {cells} | +5.5 ± 0.7 |"
     assert rows[1].endswith("| 49.0 | 49.0 | 49.0 | \N{MINUS SIGN}1.0 |")
 
 

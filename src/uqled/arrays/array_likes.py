@@ -19,7 +19,7 @@ from uqled.errors import InputError, UqledError
 from uqled.storage.reading import first_line
 
 _OWN_ARRAYS = ("__array__", "__array_interface__", "__array_struct__")
-_PLAIN = (list, tuple, range, str, bytes, bytearray, memoryview, deque, pyarray)
+_NON_ARRAY_TYPES = (list, tuple, range, str, bytes, bytearray, memoryview, deque, pyarray)
 
 
 def to_numpy(array: Any, name: str = "the array") -> NDArray[Any]:
@@ -32,7 +32,7 @@ def to_numpy(array: Any, name: str = "the array") -> NDArray[Any]:
         return np.asarray(array)
     if hasattr(array, "detach"):
         return _tensor_in_memory(array, name)
-    if not _has_own_array(array) and not isinstance(array, _PLAIN):
+    if not _has_own_array(array) and not isinstance(array, _NON_ARRAY_TYPES):
         array = _read_within_length(array, name)
     if isinstance(array, list | tuple):
         _check_entries(array, name)
@@ -108,7 +108,7 @@ def _check_entries(entries: list[Any] | tuple[Any, ...], name: str) -> None:
     """Refuse entries that NumPy would iterate without knowing where they end."""
     for kind in set(map(type, entries)):
         is_sequence = hasattr(kind, "__getitem__") and hasattr(kind, "__len__")
-        is_known_kind = issubclass(kind, (*_PLAIN, Mapping)) or hasattr(kind, "detach")
+        is_known_kind = issubclass(kind, (*_NON_ARRAY_TYPES, Mapping)) or hasattr(kind, "detach")
         if is_sequence and not is_known_kind and not any(hasattr(kind, m) for m in _OWN_ARRAYS):
             raise InputError(
                 name, f"has entries that are a {kind.__name__}", "Pass numbers, texts or arrays"

@@ -29,7 +29,7 @@ class Labels:
     """[K] the name of each class, for display."""
 
     def __post_init__(self) -> None:
-        # Compiled loops use class numbers as indices without looking at them again.
+        # Compiled loops use class numbers as indices without checking them.
         codes, K = self.codes, len(self.values)
         if codes.ndim != 1 or codes.dtype.kind not in "iu":
             raise InputError(
@@ -42,10 +42,10 @@ class Labels:
         for name in self.names:
             check_writable(name, "class")
         if len(codes) and (codes.min() < 0 or codes.max() >= K):
-            wrong = int(np.argmax((codes < 0) | (codes >= K)))
+            error_index = int(np.argmax((codes < 0) | (codes >= K)))
             raise InputError(
                 "labels",
-                f"have class number {codes[wrong]} at index {wrong}, of {K} classes",
+                f"have class number {codes[error_index]} at index {error_index}, of {K} classes",
                 f"Class numbers are 0 to {K - 1}",
             )
 
@@ -86,8 +86,8 @@ def encode_labels(
                 "of probabilities",
                 "Name every column once, in the order of the columns",
             )
-        if twice := _names_given_twice(values):
-            raise InputError("classes", f"name {twice[0]!r} twice", "Name every column once")
+        if duplicates := _names_given_twice(values):
+            raise InputError("classes", f"name {duplicates[0]!r} twice", "Name every column once")
         texts = values.dtype.kind not in "iu" and column.dtype.kind in "iu"
         if texts and all(str(value).isdecimal() for value in values):  # the columns of a CSV
             values, texts = np.array([int(value) for value in values]), False
@@ -102,10 +102,10 @@ def encode_labels(
     if column.dtype.kind in "iu":
         low, high = int(column.min()), int(column.max())
         if low < 0 or high >= n_classes:
-            wrong = low if low < 0 else high
+            wrong_code = low if low < 0 else high
             raise InputError(
                 name,
-                f"contain {wrong} at index {int(np.argmax(column == wrong))}, but the "
+                f"contain {wrong_code} at index {int(np.argmax(column == wrong_code))}, but the "
                 f"probabilities have {n_classes} columns (0 to {n_classes - 1})",
                 "Number the classes from 0 in the order of the columns, or name the columns with "
                 "`classes`",
@@ -194,10 +194,10 @@ def read_label_column(labels: Any, name: str) -> NDArray[Any]:
     if column.dtype.kind == "f":
         _refuse_missing(np.isnan(column), name)
         if (column != np.floor(column)).any() or np.isinf(column).any():
-            wrong = int(np.argmax((column != np.floor(column)) | np.isinf(column)))
+            error_row = int(np.argmax((column != np.floor(column)) | np.isinf(column)))
             raise InputError(
                 name,
-                f"contain {column[wrong]} at index {wrong}",
+                f"contain {column[error_row]} at index {error_row}",
                 "Class numbers are whole: check that labels and scores were not swapped",
             )
         if (large := np.abs(column) >= _MOST_CLASSES).any():

@@ -35,6 +35,6 @@ def show_value(value: Any) -> str:
     """A value as errors show it: cut if it is long, described if Python refuses to print it."""
     try:
         text = repr(value)
-    except Exception:  # integers of more than 4,300 digits, and objects of somebody else
+    except Exception:  # integers of more than 4,300 digits, and other libraries' objects
         return f"a {type(value).__name__} that cannot be printed"
     return text if len(text) <= _LONGEST_SHOWN else text[:_LONGEST_SHOWN] + "..."

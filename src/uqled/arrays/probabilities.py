@@ -95,7 +95,7 @@ def check_shapes_match(
         )
 
 
-def describe_bad_row(name: str, where: str, row: NDArray[Any], tolerance: float) -> InputError:
+def describe_bad_row(name: str, place: str, row: NDArray[Any], tolerance: float) -> InputError:
     """What is wrong with one row of probabilities, for a row known to be wrong."""
     values = row.astype(np.float64)
     total = float(values.sum())
@@ -103,7 +103,7 @@ def describe_bad_row(name: str, where: str, row: NDArray[Any], tolerance: float)
         first = int(np.argmax(np.isnan(values)))
         return InputError(
             name,
-            f"contains NaN at {where}, class {first}",
+            f"contains NaN at {place}, class {first}",
             "Leave such samples out, or predict them again",
         )
     low, high = float(values.min()), float(values.max())
@@ -113,10 +113,10 @@ def describe_bad_row(name: str, where: str, row: NDArray[Any], tolerance: float)
             fix = "Probabilities lie between 0 and 1"
         else:
             fix = "If these are logits, pass their softmax: scipy.special.softmax(logits, axis=-1)"
-        return InputError(name, f"contains {extreme:.6g} at {where}", fix)
+        return InputError(name, f"contains {extreme:.6g} at {place}", fix)
     return InputError(
         name,
-        f"sums to {total:.6g} instead of 1 at {where} (allowed: {tolerance:g} either way)",
+        f"sums to {total:.6g} instead of 1 at {place} (allowed: {tolerance:g} either way)",
         "Divide each row by its sum if these are unnormalised probabilities",
     )
 
@@ -144,6 +144,6 @@ def _check_values(array: ArrayLike, *, ndim: int, name: str) -> Floats:
             good = (np.abs(sums - 1) <= tolerance) & (block.min(axis=1) >= 0)
             if not good.all():
                 at = start + int(np.argmin(good))
-                where = f"row {at}" if ndim == 2 else f"pass {f}, row {at}"
-                raise describe_bad_row(name, where, rows[at], tolerance)
+                place = f"row {at}" if ndim == 2 else f"pass {f}, row {at}"
+                raise describe_bad_row(name, place, rows[at], tolerance)
     return probs

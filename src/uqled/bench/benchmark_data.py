@@ -59,24 +59,24 @@ def _load_samples(data: SuiteData, folder: Path) -> tuple[Dataset, int]:
             f"{train.labels.names[:5]} ...",
             "Name a test set of the same classes",
         )
-    both = Dataset(
+    all_samples = Dataset(
         train.kind,
         _stack_inputs(train.inputs, test.inputs),
         replace(train.labels, codes=np.concatenate([train.labels.codes, test.labels.codes])),
         np.concatenate([train.ids, test.ids]),
         data.name,
     )
-    return both, len(train)
+    return all_samples, len(train)
 
 
 @cache
 def _load_benchmark_data(data: SuiteData, folder: Path, device: str) -> BenchmarkData:
-    both, N = _load_samples(data, folder)
-    learner = choose_learner(data.model, both, **list_training_options(data, device))
+    all_samples, N = _load_samples(data, folder)
+    learner = choose_learner(data.model, all_samples, **list_training_options(data, device))
     if data.dropout is not None:
         learner = _set_dropout(learner, data.dropout)
-    all_rows = np.arange(len(both))
-    return BenchmarkData(both, all_rows[:N], all_rows[N:], learner)
+    all_rows = np.arange(len(all_samples))
+    return BenchmarkData(all_samples, all_rows[:N], all_rows[N:], learner)
 
 
 def _read_parts(data: SuiteData, folder: Path) -> tuple[Dataset, Dataset]:
@@ -96,9 +96,10 @@ def _read_parts(data: SuiteData, folder: Path) -> tuple[Dataset, Dataset]:
         train = load(place, split=data.split, limit=data.limit, **options)
         test = load(test_place, split=data.test_split, limit=data.test_limit, **options)
         return train, test
-    whole = load(place, split=data.split, limit=data.limit, **options)
-    test_rows = draw_stratified(whole.labels.codes, round(data.test_share * len(whole)), seed=0)
-    return whole.subset(np.setdiff1d(np.arange(len(whole)), test_rows)), whole.subset(test_rows)
+    dataset = load(place, split=data.split, limit=data.limit, **options)
+    test_rows = draw_stratified(dataset.labels.codes, round(data.test_share * len(dataset)), seed=0)
+    train_rows = np.setdiff1d(np.arange(len(dataset)), test_rows)
+    return dataset.subset(train_rows), dataset.subset(test_rows)
 
 
 def _stack_inputs(train: Any, test: Any) -> Any:

@@ -108,9 +108,9 @@ def check_fields(content: Any, kind: str, subject: str, fix: str) -> dict[str, A
     """A section of a cell's file, if it is complete for this kind of cell."""
     if not isinstance(content, dict):
         raise FileError(subject, f"holds {show_value(content)} instead of its results", fix)
-    if wrong := _find_wrong_field(content, FIELDS[kind]):
-        value = show_value(content[wrong]) if wrong in content else "missing"
-        raise FileError(subject, f"is not a finished cell: {wrong!r} is {value}", fix)
+    if wrong_field := _find_wrong_field(content, FIELDS[kind]):
+        value = show_value(content[wrong_field]) if wrong_field in content else "missing"
+        raise FileError(subject, f"is not a finished cell: {wrong_field!r} is {value}", fix)
     for key, check in _OPTIONAL.items():  # which cells of older versions lack
         if key in content and not check(content[key]):
             value = show_value(content[key])

@@ -148,5 +148,5 @@ def count_trained_samples(data: SuiteData, suite: Suite, cell: Cell, N: int) -> 
 
 def _describe_samples(data: SuiteData) -> dict[str, Any]:
     leave = {"title", "model", "training", "reduced", "contaminated", "retraining_limit"}
-    leave |= {"passes", "folds"}  # which the cell itself has
+    leave |= {"passes", "folds"}  # those of the cell itself
     return {k: v for k, v in asdict(data).items() if k not in leave and v is not None}

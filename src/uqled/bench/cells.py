@@ -148,7 +148,7 @@ class Cells:
         for parent, _, _ in os.walk(self.folder / "work", topdown=False):
             try:
                 Path(parent).rmdir()
-            except OSError:  # not empty: of a cell that is not finished
+            except OSError:  # not empty: it belongs to an unfinished cell
                 continue
         remove_leftovers(self.folder)
         for name in ("cells", "arrays", "data", "work", "figures"):

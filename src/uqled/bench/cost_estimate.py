@@ -146,22 +146,22 @@ def _name_kind(cell: Cell) -> str:
 def _measure_speed(data: SuiteData, benchmark: Benchmark) -> _Speed | None:
     passes, device = benchmark.suite.count_passes(data.name), benchmark.device
     try:
-        both, N = load_samples(data, benchmark.data)
+        all_samples, N = load_samples(data, benchmark.data)
     except FileError:  # the data is not here
         return None
     learner: Any
     if data.model.split(":")[0] != "probe":
-        learner = choose_learner(data.model, both, **list_training_options(data, device))
-        training = _measure_training(learner, both, N, passes)
+        learner = choose_learner(data.model, all_samples, **list_training_options(data, device))
+        training = _measure_training(learner, all_samples, N, passes)
         return _Speed(training, 0.0, N, _count_epochs(learner), probes=False)
     # The head learns from stand-ins: its speed does not depend on what the features are.
-    few = both.subset(_spread_evenly(len(both), _IMAGES))
-    learner = choose_learner(data.model, few, **list_training_options(data, device))
-    width = learner.inputs_of(few).shape[1]
-    stand_in = np.random.default_rng(0).standard_normal((len(both), width), np.float32)
+    image_sample = all_samples.subset(_spread_evenly(len(all_samples), _IMAGES))
+    learner = choose_learner(data.model, image_sample, **list_training_options(data, device))
+    width = learner.inputs_of(image_sample).shape[1]
+    stand_in = np.random.default_rng(0).standard_normal((len(all_samples), width), np.float32)
     learner = replace(learner, inputs_of=lambda _: stand_in)
-    training = _measure_training(learner, both, N, passes)
-    features = _measure_features(data, both, few)
+    training = _measure_training(learner, all_samples, N, passes)
+    features = _measure_features(data, all_samples, image_sample)
     return _Speed(training, features, N, _count_epochs(learner), probes=True)
 
 
@@ -199,24 +199,24 @@ def _measure_training(learner: Any, data: Dataset, N: int, passes: int) -> float
     return per_sample
 
 
-def _measure_features(data: SuiteData, both: Dataset, few: Dataset) -> float:
+def _measure_features(data: SuiteData, all_samples: Dataset, image_sample: Dataset) -> float:
     """Seconds to compute all features, estimated from a few images; 0 if they are cached."""
     from uqled.features.computing import are_features_cached, compute_features
     from uqled.predict.learners.network import select_images
     from uqled.predict.learners.probe import make_probe_options, name_encoder
 
     options = {name: value for name, value in data.training.items() if name != "uncertainty"}
-    encoder, own = name_encoder(data.model), make_probe_options(resolve_training(options))
+    encoder, probe_options = name_encoder(data.model), make_probe_options(resolve_training(options))
     if are_features_cached(
-        select_images(both), encoder, cache_folder=find_cache_folder(), options=own
+        select_images(all_samples), encoder, cache_folder=find_cache_folder(), options=probe_options
     ):
         return 0.0
-    images, seconds = select_images(few), 0.0
+    images, seconds = select_images(image_sample), 0.0
     for part in (images[:2], images):  # the first one warms up
         began = time.perf_counter()
-        compute_features(part, encoder, cache_folder=None, options=own)
+        compute_features(part, encoder, cache_folder=None, options=probe_options)
         seconds = time.perf_counter() - began
-    return seconds * len(both) / len(images)
+    return seconds * len(all_samples) / len(images)
 
 
 def _spread_evenly(N: int, n: int) -> Any:

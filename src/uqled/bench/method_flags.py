@@ -60,11 +60,11 @@ def compute_flags(
     methods: Sequence[str], labels: Labels, pred_probs: NDArray[Any], passes: NDArray[Any]
 ) -> dict[str, Flags]:
     """The flags of each method, from the same probabilities [N,K] and [F,N,K]."""
-    plain = [name for name in methods if ":" not in name]
+    plain_methods = [name for name in methods if ":" not in name]
     flags: dict[str, Flags] = {}
     readings: tuple[tuple[Literal["candidate", "given"], list[str]], ...] = (
-        ("candidate", [name for name in plain if not name.endswith(GIVEN_ENDING)]),
-        ("given", [name for name in plain if name.endswith(GIVEN_ENDING)]),
+        ("candidate", [name for name in plain_methods if not name.endswith(GIVEN_ENDING)]),
+        ("given", [name for name in plain_methods if name.endswith(GIVEN_ENDING)]),
     )
     for reading, method_names in readings:
         if not method_names:
@@ -132,9 +132,9 @@ def unpack_flags(
     methods = take_array(arrays, "methods", (None,), "U", subject)
     suggested = take_numbers(arrays, "suggested", (None, shape[0]), shape[1], subject)
     n, suggested = suggested.shape[1], suggested.astype(np.int32)
-    packed = take_array(arrays, "masks", (len(methods), (n + 7) // 8), "u", subject)
+    packed_masks = take_array(arrays, "masks", (len(methods), (n + 7) // 8), "u", subject)
     whose = take_numbers(arrays, "whose", methods.shape, len(suggested), subject)
-    masks = np.unpackbits(packed.astype(np.uint8), axis=1, count=n).astype(np.bool_)
+    masks = np.unpackbits(packed_masks.astype(np.uint8), axis=1, count=n).astype(np.bool_)
     no_samples = np.empty(0, np.int64)
     return {
         str(name): Flags(mask, no_samples, suggested[at])
@@ -149,7 +149,7 @@ def _import_function(name: str) -> OwnMethod:
         raise InputError("methods", f"have {name!r}, which names no function", fix)
     try:
         method: OwnMethod = getattr(import_module(module), function)
-    except Exception as error:  # whatever a module of the user does when it is loaded
+    except Exception as error:  # a user's module may raise anything on import
         raise InputError(
             "methods", f"have {name!r}, which cannot be imported ({first_line(error)})", fix
         ) from error

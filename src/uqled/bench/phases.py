@@ -35,10 +35,10 @@ from uqled.predict.learner import CombiningLearner, FoldPredictions
 CellResult = tuple[dict[str, Any], dict[str, NDArray[Any]]]
 """The content that tables need, and the arrays that later cells need."""
 
-_MONITORED = 0.2  # of the training set, while pre-training
+_MONITORED_SHARE = 0.2  # of the training set, while pre-training
 
 
-def compute_cell(suite: Suite, cell: Cell, cells: Cells, whole: BenchmarkData) -> CellResult:
+def compute_cell(suite: Suite, cell: Cell, cells: Cells, bench_data: BenchmarkData) -> CellResult:
     """Compute the result of a cell; `whole` is its data set."""
     phase = {
         "pretraining": _pretrain,
@@ -47,7 +47,7 @@ def compute_cell(suite: Suite, cell: Cell, cells: Cells, whole: BenchmarkData) -
         "detection": _detect,
         "retraining": _retrain,
     }[cell.kind]
-    return phase(_Context(suite, cell, cells, whole))
+    return phase(_Context(suite, cell, cells, bench_data))
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class _Context:
     suite: Suite
     cell: Cell
     cells: Cells
-    whole: BenchmarkData
+    bench_data: BenchmarkData
 
     def train_and_predict(
         self, labels: NDArray[Any], train: NDArray[Any], test: NDArray[Any], seed: int
@@ -63,8 +63,8 @@ class _Context:
         """Predict `test` by a network trained on `train`; `labels` are those of all samples."""
         folder = self.cells.work(self.cell)
         folder.mkdir(parents=True, exist_ok=True)
-        return self.whole.learner.fit_predict(
-            self.whole.data.with_labels(labels),
+        return self.bench_data.learner.fit_predict(
+            self.bench_data.data.with_labels(labels),
             train,
             test,
             passes=self.suite.count_passes(self.cell.data),
@@ -75,7 +75,7 @@ class _Context:
 
     def select_kept_rows(self) -> NDArray[np.intp]:
         """[N] positions in the training set, without what is removed before noise is added."""
-        all_rows = np.arange(len(self.whole.train))
+        all_rows = np.arange(len(self.bench_data.train))
         if self.suite.clean_first is None:
             return all_rows
         cell = Cell("detection", self.cell.data, self.cell.seed)
@@ -84,14 +84,14 @@ class _Context:
 
     def read_predictions(self, cell: Cell, n: int) -> tuple[NDArray[Any], NDArray[Any] | None]:
         """(probabilities [n,K], passes [F,n,K] if there are any) that a finished cell holds."""
-        arrays, K = self.cells.read_arrays(cell), self.whole.data.n_classes
+        arrays, K = self.cells.read_arrays(cell), self.bench_data.data.n_classes
         name = self.cells.name_arrays(cell)
         first = "test" if cell.kind == "pretraining" else "pred"
         stack = "test_passes" if cell.kind == "pretraining" else "passes"
         probs = take_probabilities(arrays, f"{first}_probs", (n, K), name)
         if stack not in arrays:
             return probs, None
-        learner = self.whole.learner
+        learner = self.bench_data.learner
         passes = self.suite.count_passes(cell.data)
         if isinstance(learner, CombiningLearner):  # whose members are the passes
             passes = len(learner.members)
@@ -99,23 +99,23 @@ class _Context:
 
     def read_flags(self, cell: Cell, arrays: dict[str, NDArray[Any]], n: int) -> dict[str, Flags]:
         """The flags of every method for n samples, from the arrays of a finished detection."""
-        shape = n, self.whole.data.n_classes
+        shape = n, self.bench_data.data.n_classes
         return unpack_flags(arrays, shape, self.cells.name_arrays(cell))
 
     def make_noisy(self) -> tuple[NDArray[np.intp], NoisyLabels]:
         """(positions in the training set that take part, their noisy labels)."""
-        cell, whole = self.cell, self.whole
+        cell, bench_data = self.cell, self.bench_data
         rows = self.select_kept_rows()
         options = dict(self.suite.noise)
         kind = options.pop("kind")
         if kind in ("similarity", "confusion"):
             pretraining = Cell("pretraining", cell.data, cell.seed)
-            options["pred_probs"] = self.read_predictions(pretraining, len(whole.test))[0]
-            options["model_labels"] = whole.data.labels.codes[whole.test]
+            options["pred_probs"] = self.read_predictions(pretraining, len(bench_data.test))[0]
+            options["model_labels"] = bench_data.data.labels.codes[bench_data.test]
         elif kind == "instance":
             clean = Cell("detection", cell.data, cell.seed)
-            options["pred_probs"] = self.read_predictions(clean, len(whole.train))[0][rows]
-        return rows, self.flip_labels(kind, whole.true_labels[rows], **options)
+            options["pred_probs"] = self.read_predictions(clean, len(bench_data.train))[0][rows]
+        return rows, self.flip_labels(kind, bench_data.true_labels[rows], **options)
 
     def flip_labels(self, kind: str, labels: NDArray[np.int32], **options: Any) -> NoisyLabels:
         """The labels with noise of this kind at the cell's rate."""
@@ -125,40 +125,42 @@ class _Context:
             labels,
             rate=cell.rate,
             seed=make_fold_seed(cell.seed, round((cell.rate or 0) * 1_000_000)),
-            classes=None if "pred_probs" in options else range(self.whole.data.n_classes),
+            classes=None if "pred_probs" in options else range(self.bench_data.data.n_classes),
             **options,
         )
 
-    def merge_labels(self, rows: NDArray[np.intp], given: NDArray[Any]) -> NDArray[np.int32]:
+    def merge_labels(self, rows: NDArray[np.intp], given_labels: NDArray[Any]) -> NDArray[np.int32]:
         """Labels of all samples, the training samples `kept` with their given ones."""
-        codes = self.whole.data.labels.codes.copy()
-        codes[self.whole.train[rows]] = given
+        codes = self.bench_data.data.labels.codes.copy()
+        codes[self.bench_data.train[rows]] = given_labels
         return codes
 
 
 def _pretrain(context: _Context) -> CellResult:
     """Phase 1a: a network trained on clean data predicts the test set."""
-    whole, seed = context.whole, context.cell.seed
-    n = round(_MONITORED * len(whole.train))
-    monitored = whole.train[draw_stratified(whole.true_labels, n, seed=seed)]
-    train = np.setdiff1d(whole.train, monitored)
-    test = np.concatenate([monitored, whole.test])
+    bench_data, seed = context.bench_data, context.cell.seed
+    n = round(_MONITORED_SHARE * len(bench_data.train))
+    monitored_rows = bench_data.train[draw_stratified(bench_data.true_labels, n, seed=seed)]
+    train = np.setdiff1d(bench_data.train, monitored_rows)
+    test = np.concatenate([monitored_rows, bench_data.test])
     predictions = context.train_and_predict(
-        whole.data.labels.codes, train, test, make_fold_seed(seed, 0)
+        bench_data.data.labels.codes, train, test, make_fold_seed(seed, 0)
     )
-    right = predictions.pred_probs.argmax(axis=1) == whole.data.labels.codes[test]
+    right = predictions.pred_probs.argmax(axis=1) == bench_data.data.labels.codes[test]
     arrays: dict[str, NDArray[Any]] = {"test_probs": predictions.pred_probs[n:]}
     if predictions.passes is not None:
         arrays["test_passes"] = predictions.passes[:, n:]
     content = {
         "accuracy": float(right[n:].mean()),
         "monitored_accuracy": float(right[:n].mean()),
-        "train": len(whole.train),
-        "test": len(whole.test),
-        "classes": list(whole.data.labels.names),
+        "train": len(bench_data.train),
+        "test": len(bench_data.test),
+        "classes": list(bench_data.data.labels.names),
     }
-    test_labels = whole.data.labels.codes[whole.test]
-    if len(np.unique(test_labels)) == whole.data.n_classes:  # a class without samples has no scores
+    test_labels = bench_data.data.labels.codes[bench_data.test]
+    if (
+        len(np.unique(test_labels)) == bench_data.data.n_classes
+    ):  # a class without samples has no scores
         scores = similarity_scores(test_labels, arrays["test_probs"])
         content["similarity"] = _round_matrix(scores)
     return content, arrays
@@ -166,10 +168,10 @@ def _pretrain(context: _Context) -> CellResult:
 
 def _run_pilot(context: _Context) -> CellResult:
     """Noise on the test labels, and the network that learned from clean data."""
-    cell, whole = context.cell, context.whole
+    cell, bench_data = context.cell, context.bench_data
     pretraining = Cell("pretraining", cell.data, cell.seed)
-    pred_probs, passes = context.read_predictions(pretraining, len(whole.test))
-    true_labels = whole.data.labels.codes[whole.test]
+    pred_probs, passes = context.read_predictions(pretraining, len(bench_data.test))
+    true_labels = bench_data.data.labels.codes[bench_data.test]
     options = dict(context.suite.noise)
     kind = options.pop("kind")
     if kind in ("similarity", "confusion", "instance"):
@@ -180,22 +182,22 @@ def _run_pilot(context: _Context) -> CellResult:
 
 def _predict_fold(context: _Context) -> CellResult:
     """Phases 1b and 2: noise, and one fold's out-of-sample predictions."""
-    cell, whole = context.cell, context.whole
-    rows, given = _read_given_labels(context)
-    labels = context.merge_labels(rows, given)
-    part = _split_folds(context, given)[cell.fold or 0]
+    cell, bench_data = context.cell, context.bench_data
+    rows, given_labels = _read_given_labels(context)
+    labels = context.merge_labels(rows, given_labels)
+    part = _split_folds(context, given_labels)[cell.fold or 0]
     train = np.setdiff1d(np.arange(len(rows)), part)
     predictions = context.train_and_predict(
         labels,
-        whole.train[rows[train]],
-        whole.train[rows[part]],
+        bench_data.train[rows[train]],
+        bench_data.train[rows[part]],
         make_fold_seed(cell.seed, cell.fold or 0),
     )
     arrays = {"pred_probs": predictions.pred_probs}
     if predictions.passes is not None:
         arrays["passes"] = predictions.passes
     return {
-        "accuracy": float((predictions.pred_probs.argmax(axis=1) == given[part]).mean())
+        "accuracy": float((predictions.pred_probs.argmax(axis=1) == given_labels[part]).mean())
     }, arrays
 
 
@@ -204,58 +206,61 @@ class OutOfSample:
     """What a detection looks at: [N] positions in the training set and labels, and predictions."""
 
     rows: NDArray[np.intp]
-    given: NDArray[np.int32]
+    labels: NDArray[np.int32]
     true_labels: NDArray[np.int32]
     pred_probs: NDArray[np.float32]
     passes: NDArray[np.float32] | None
 
 
 def _join_folds(context: _Context) -> OutOfSample:
-    rows, given = _read_given_labels(context)
-    pred_probs = np.empty((len(rows), context.whole.data.n_classes), np.float32)
+    rows, given_labels = _read_given_labels(context)
+    pred_probs = np.empty((len(rows), context.bench_data.data.n_classes), np.float32)
     passes: NDArray[np.float32] | None = None
     folds = list_needed_cells(context.suite, context.cell)
-    for part, cell in zip(_split_folds(context, given), folds, strict=True):
+    for part, cell in zip(_split_folds(context, given_labels), folds, strict=True):
         pred_probs[part], fold_passes = context.read_predictions(cell, len(part))
         if fold_passes is not None:
             if passes is None:
                 passes = np.empty((len(fold_passes), *pred_probs.shape), np.float32)
             passes[:, part] = fold_passes
-    return OutOfSample(rows, given, context.whole.true_labels[rows], pred_probs, passes)
+    return OutOfSample(rows, given_labels, context.bench_data.true_labels[rows], pred_probs, passes)
 
 
 def _detect(context: _Context) -> CellResult:
     """Phases 3 and 4: the flags of every method, and how good they are."""
-    joined = _join_folds(context)
-    given, pred_probs, passes = joined.given, joined.pred_probs, joined.passes
+    predictions = _join_folds(context)
+    labels, pred_probs, passes = predictions.labels, predictions.pred_probs, predictions.passes
     if context.cell.rate is None:  # clean labels, looked at before noise is added
-        flags = _flag_samples(context, given, pred_probs, passes)
+        flags = _flag_samples(context, labels, pred_probs, passes)
         content = {
             "flagged": {name: int(one.mask.sum()) for name, one in flags.items()},
             "sources": {name: hash_method_source(name) for name in flags},
         }
         return content, {"pred_probs": pred_probs, **pack_flags(flags)}
     _, noisy = context.make_noisy()
-    content, flags = _score_methods(context, noisy, joined.true_labels, pred_probs, passes)
-    return content, {"given": shorten_codes(given), "kept": joined.rows, **pack_flags(flags)}
+    content, flags = _score_methods(context, noisy, predictions.true_labels, pred_probs, passes)
+    return content, {"given": shorten_codes(labels), "kept": predictions.rows, **pack_flags(flags)}
 
 
 def _retrain(context: _Context) -> CellResult:
     """Phases 5 and 6: train a network on the samples that a treatment leaves; its test accuracy."""
-    cell, whole = context.cell, context.whole
+    cell, bench_data = context.cell, context.bench_data
     n_changed, arrays = 0, dict[str, NDArray[Any]]()
     detection = Cell("detection", cell.data, cell.seed, cell.rate)
     if cell.rate is None:
-        rows, given = context.select_kept_rows(), whole.true_labels[context.select_kept_rows()]
+        rows, given_labels = (
+            context.select_kept_rows(),
+            bench_data.true_labels[context.select_kept_rows()],
+        )
     else:
         arrays, name = context.cells.read_arrays(detection), context.cells.name_arrays(detection)
-        rows = take_numbers(arrays, "kept", (None,), len(whole.train), name)
-        given = take_numbers(arrays, "given", rows.shape, whole.data.n_classes, name)
-        given = given.astype(np.int32)
+        rows = take_numbers(arrays, "kept", (None,), len(bench_data.train), name)
+        given_labels = take_numbers(arrays, "given", rows.shape, bench_data.data.n_classes, name)
+        given_labels = given_labels.astype(np.int32)
     selected_rows = np.arange(len(rows))
     limit = context.suite.get_data(cell.data).retraining_limit
     if limit is not None and limit < len(rows):
-        selected_rows = draw_stratified(given, limit, seed=cell.seed)
+        selected_rows = draw_stratified(given_labels, limit, seed=cell.seed)
     if cell.method:
         flags = context.read_flags(detection, arrays, len(rows))[cell.method]
         flagged = flags.mask[selected_rows]
@@ -263,12 +268,15 @@ def _retrain(context: _Context) -> CellResult:
         if cell.treatment == "remove":
             selected_rows = selected_rows[~flagged]
         else:
-            given = np.where(flags.mask, flags.best, given)
-    labels = context.merge_labels(rows, given)
+            given_labels = np.where(flags.mask, flags.best, given_labels)
+    labels = context.merge_labels(rows, given_labels)
     predictions = context.train_and_predict(
-        labels, whole.train[rows[selected_rows]], whole.test, make_fold_seed(cell.seed, 1_000)
+        labels,
+        bench_data.train[rows[selected_rows]],
+        bench_data.test,
+        make_fold_seed(cell.seed, 1_000),
     )
-    right = predictions.pred_probs.argmax(axis=1) == whole.data.labels.codes[whole.test]
+    right = predictions.pred_probs.argmax(axis=1) == bench_data.data.labels.codes[bench_data.test]
     return {
         "accuracy": float(right.mean()),
         "trained_on": len(selected_rows),
@@ -279,22 +287,22 @@ def _retrain(context: _Context) -> CellResult:
 def _read_given_labels(context: _Context) -> tuple[NDArray[np.intp], NDArray[np.int32]]:
     """(positions in the training set that take part, their given labels)."""
     if context.cell.rate is None:
-        all_rows = np.arange(len(context.whole.train))
-        return all_rows, context.whole.true_labels
+        all_rows = np.arange(len(context.bench_data.train))
+        return all_rows, context.bench_data.true_labels
     rows, noisy = context.make_noisy()
     return rows, noisy.labels.astype(np.int32)
 
 
-def _split_folds(context: _Context, given: NDArray[np.int32]) -> list[NDArray[np.intp]]:
-    labels = replace(context.whole.data.labels, codes=given)
+def _split_folds(context: _Context, given_labels: NDArray[np.int32]) -> list[NDArray[np.intp]]:
+    labels = replace(context.bench_data.data.labels, codes=given_labels)
     folds = context.suite.count_folds(context.cell.data)
     return split_stratified(labels, folds, seed=context.cell.seed)
 
 
 def _flag_samples(
-    context: _Context, given: NDArray[np.int32], pred_probs: NDArray[Any], passes: Any
+    context: _Context, given_labels: NDArray[np.int32], pred_probs: NDArray[Any], passes: Any
 ) -> dict[str, Flags]:
-    labels: Labels = replace(context.whole.data.labels, codes=given)
+    labels: Labels = replace(context.bench_data.data.labels, codes=given_labels)
     if passes is None:
         raise InputError(
             "model",
@@ -312,19 +320,19 @@ def _score_methods(
     passes: Any,
 ) -> tuple[dict[str, Any], dict[str, Flags]]:
     """(metrics of every method, their flags)."""
-    given = noisy.labels.astype(np.int32)
-    flags = _flag_samples(context, given, pred_probs, passes)
-    names = context.whole.data.labels.names
+    given_labels = noisy.labels.astype(np.int32)
+    flags = _flag_samples(context, given_labels, pred_probs, passes)
+    names = context.bench_data.data.labels.names
     best, mean_best = pred_probs.argmax(axis=1), uncertainty.mean(passes).argmax(axis=1)
     content: dict[str, Any] = {
-        "n": len(given),
+        "n": len(given_labels),
         "wrong": int(noisy.is_error.sum()),
-        "given_accuracy": float((best == given).mean()),
+        "given_accuracy": float((best == given_labels).mean()),
         "true_accuracy": float((best == true_labels).mean()),
-        "passes_given_accuracy": float((mean_best == given).mean()),
+        "passes_given_accuracy": float((mean_best == given_labels).mean()),
         "passes_true_accuracy": float((mean_best == true_labels).mean()),
         "passes_differ": measure_model_quality(
-            context.cell.data, given, names, pred_probs, passes
+            context.cell.data, given_labels, names, pred_probs, passes
         ).passes_differ,
         "methods": {
             name: score_detection(one.mask, one.ranking, noisy.is_error)

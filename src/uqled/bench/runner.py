@@ -145,10 +145,10 @@ def _run_cells(benchmark: Benchmark, cells: list[Cell], workers: Workers, progre
         return
     bar = Progress(progress)
     for name in {cell.data: None for cell in todo}:
-        # Refuse missing or other data before anything runs, and fill the caches once.
+        # Refuse missing or changed data before anything runs, and fill the caches once.
         with bar.stage(f"reading {name}"):
-            whole = benchmark.load_data(name)
-            benchmark.cells.check_fingerprint(name, whole.data.fingerprint)
+            bench_data = benchmark.load_data(name)
+            benchmark.cells.check_fingerprint(name, bench_data.data.fingerprint)
     costs = {cell: _estimate_work(benchmark, cell) for cell in todo}
     total = max(1, round(sum(costs.values()) * _UNITS))
     name = f"benchmark {benchmark.suite.name}, {len(todo)} cells"
@@ -186,16 +186,16 @@ def _compute_on_ray(benchmark: Benchmark, todo: list[Cell], workers: Workers) ->
         waiting_cells = list(todo)
         while waiting_cells:
             unfinished_cells = set(waiting_cells)
-            ready = [
+            ready_cells = [
                 cell
                 for cell in waiting_cells
                 if not unfinished_cells.intersection(list_needed_cells(benchmark.suite, cell))
             ]
             for cell, _ in zip(
-                ready, engine.map(_compute, ready, arguments=(benchmark,)), strict=True
+                ready_cells, engine.map(_compute, ready_cells, arguments=(benchmark,)), strict=True
             ):
                 yield cell
-            waiting_cells = [cell for cell in waiting_cells if cell not in ready]
+            waiting_cells = [cell for cell in waiting_cells if cell not in ready_cells]
 
 
 def _estimate_work(benchmark: Benchmark, cell: Cell) -> float:

@@ -185,8 +185,8 @@ def _build_suite(content: dict[str, Any]) -> Suite:
         stage2 = dict(stage2)
         seeds = stage2.get("seeds", {})
         _check_type("stage2.seeds", seeds, dict, 'write { "0.1" = [0, 1] }')
-        for rate, own in seeds.items():
-            _check_type(f"stage2.seeds of {rate}", own, list, 'write { "0.1" = [0, 1] }')
+        for rate, rate_seeds in seeds.items():
+            _check_type(f"stage2.seeds of {rate}", rate_seeds, list, 'write { "0.1" = [0, 1] }')
         stage2["seeds"] = {k: tuple(v) for k, v in seeds.items()}
         stage2 = _build_dataclass(Stage2, stage2, "stage2")
     suite: Suite = _build_dataclass(Suite, options | {"stage2": stage2 or None}, "suite")

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from uqled.bench.suite import Stage2, Suite, SuiteData
 
 _LONGEST_NAME = 200  # characters of a suite's name or a title
-_OF_CELLS = ("rate", "pred_probs", "model_labels")  # options of noise that a cell gives itself
+_OF_CELLS = ("rate", "pred_probs", "model_labels")  # noise options that the cell supplies
 
 
 def check_suite(suite: Suite, baseline: str) -> None:
@@ -65,13 +65,13 @@ def _check_names(suite: Suite) -> None:
         if times > 1 or not is_line(name) or sanitize_name(name) != name or " " in name:
             raise InputError(
                 "name",
-                f"{show_value(name)} is taken twice or no folder's name",
+                f"{show_value(name)} is used twice, or is no folder's name",
                 "Choose another, such as mnist-2",
             )
     for title, times in Counter(data.display_name for data in suite.data).items():
         if times > 1:
             raise InputError(
-                "title", f"{title!r} is that of {times} data sets", "Give each its own"
+                "title", f"{title!r} is used for {times} data sets", "Give each its own"
             )
     for key, lines in (("about", suite.about), *_list_paragraphs(suite)):
         if not all(is_line(line.replace("\t", " ")) for line in lines.splitlines()):

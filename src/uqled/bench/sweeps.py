@@ -26,7 +26,7 @@ SWEEPS = {
     "uncertainty": "uncertainty: {}",
     "batch_norm": "batch norm {}",
 }
-_OF_TRAINING = ("uncertainty", "batch_norm")  # which a data set has among its options of training
+_OF_TRAINING = ("uncertainty", "batch_norm")  # a data set has these among its training options
 
 
 def expand_sweeps(
@@ -54,12 +54,14 @@ def expand_sweeps(
 
 def _vary_entry(entry: Any, key: str, value: Any) -> Any:
     if not isinstance(entry, Mapping) or not isinstance(entry.get("name"), str):
-        return entry  # which is refused where entries are read
+        return entry  # refused later, when entries are read
     title = entry.get("title") or entry["name"]
     variant = {**entry, "name": f"{entry['name']}-{key}-{value}"}
     variant["title"] = f"{title}, {SWEEPS[key].format(value)}"
     if (key, value) == ("uncertainty", COMMITTEE):  # a model of its own, not a network's passes
-        variant = {name: own for name, own in variant.items() if name not in ("dropout", "passes")}
+        variant = {
+            name: options for name, options in variant.items() if name not in ("dropout", "passes")
+        }
         return {**variant, "model": COMMITTEE, "training": {}}
     if key not in _OF_TRAINING:
         return {**variant, key: value}

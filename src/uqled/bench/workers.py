@@ -23,7 +23,7 @@ if sys.platform != "win32":  # which has no such locks
     import fcntl
 
 _GPUS = "CUDA_VISIBLE_DEVICES"
-_LAST_WORDS = 10.0  # seconds after which the workers of a killed benchmark have noticed
+_LAST_WORDS = 10.0  # seconds in which the workers of a killed benchmark notice and stop
 
 Submit = Callable[..., "Future[None]"]
 

@@ -12,7 +12,7 @@ _WORDS = {
     Outcome.FAIL: "fails",
     Outcome.CANNOT_TELL: "cannot be judged",
 }
-_MAX_CHECKS = 20  # listed in a text; the others are counted
+_MAX_CHECKS = 20  # listed in the text; the others are only counted
 
 
 def describe_judgement(judgement: Judgement) -> str:

@@ -25,9 +25,9 @@ class Choices:
 
     def describe(self, option: Any) -> Any:
         """The option with the values in its help and in the shell's completion."""
-        own = () if self._registry is None else self._registry.own
+        own_names = () if self._registry is None else self._registry.own_entries
         option = copy(option)
-        option.metavar = f"[{'|'.join((*self._names, *own))}]"
+        option.metavar = f"[{'|'.join((*self._names, *own_names))}]"
         option.autocompletion = complete_from(self._list_names)
         return option
 

@@ -46,8 +46,8 @@ def describe_answer_content(
         "model": None if answer.model is None else answer.model.to_json(),
         "verdicts": answer.n_verdicts,
         "confused_pairs": [
-            {"given": given, "suggested": suggested, "flagged": number}
-            for given, suggested, number in answer.confused_pairs
+            {"given": label, "suggested": suggested, "flagged": number}
+            for label, suggested, number in answer.confused_pairs
         ],
         "most_suspect": list_suspect_contents(answer.most_suspect, ids),
         "metrics": {

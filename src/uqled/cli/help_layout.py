@@ -12,11 +12,11 @@ from typer.core import TyperCommand, TyperGroup
 
 from uqled.cli.console import print_json
 
-#: Entry of a context's `meta`: whether `--json` is among the words, before or after the command.
+#: Entry of a context's `meta`: whether `--json` is given, before or after the command.
 WANTS_JSON = "uqled.json"
 #: Entry of a context's `meta`: the file of default options, if there is one.
 SETTINGS_FILE = "uqled.settings"
-#: What is raised where words cannot be understood; some versions of Typer have their own.
+#: Usage errors; some versions of Typer have their own class.
 _UsageError: Any = typer.BadParameter.__base__
 
 
@@ -38,7 +38,7 @@ class PlainGroup(TyperGroup):
         return [_hide_type(param) for param in super().get_params(ctx)]
 
     def resolve_command(self, ctx: Any, args: Any) -> Any:
-        # Before the words are parsed, so that a refusal of any of them can follow it.
+        # Set before the arguments are parsed, so that a usage error can follow it.
         ctx.meta[WANTS_JSON] = ctx.params["as_json"] or "--json" in args
         with _print_refusal(args[0], is_json=ctx.meta[WANTS_JSON]):
             return super().resolve_command(ctx, args)

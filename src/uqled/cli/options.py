@@ -35,8 +35,8 @@ MethodName = Annotated[
     typer.Option(
         metavar="METHOD",
         autocompletion=complete_from(lambda: [*METHODS.names(), ALL]),
-        help=f"Flag samples by this method: {', '.join(METHODS.own)}, one that another package "
-        f"adds, or {ALL}. docs/predictions.md describes them.",
+        help=f"Flag samples by this method: {', '.join(METHODS.own_entries)}, one that another "
+        f"package adds, or {ALL}. docs/predictions.md describes them.",
     ),
 ]
 RunMethod = Annotated[

@@ -47,9 +47,9 @@ def load_and_predict(
         # Refuse a misspelt or missing model before the data is read.
         find_learner_maker(model.model)
     check_counts_and_seed(model.folds, model.passes, seed)
-    where = cluster.as_arguments()
-    engine = where.pop("engine")
-    check_engine_options(engine, where)
+    engine_options = cluster.as_arguments()
+    engine = engine_options.pop("engine")
+    check_engine_options(engine, engine_options)
 
     def check_kind(kind: str) -> None:
         if kind == "images":
@@ -70,7 +70,7 @@ def load_and_predict(
             precision=options.pop("dtype"),
             **options,
             engine=engine,
-            **where,
+            **engine_options,
             out=out or Path("runs") / name_dataset(data),
             seed=seed,
             progress=output.progress,

@@ -143,9 +143,9 @@ class _Command:
         if isinstance(error, UqledError):
             files = {self.flags[name]: file for name, file in settings_files.items()}
             content = describe_error(error, self.flags, files)
-        else:  # a disk that is full or gone, rights that are missing
-            where = f" {error.filename!r}" if error.filename else ""
-            content = {"message": f"the system refused{where} ({error.strerror or error})"}
+        else:  # a full or missing disk, missing permissions
+            file_part = f" {error.filename!r}" if error.filename else ""
+            content = {"message": f"the system refused{file_part} ({error.strerror or error})"}
         print_error(f"error: {content['message']}")
         if output.as_json:
             print_json(self.name, error=content)

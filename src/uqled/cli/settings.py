@@ -18,8 +18,8 @@ from uqled.errors import FileError, suggest_name
 from uqled.storage.reading import explain_file_problems, name_file, read_text
 
 FILE = "uqled.toml"
-#: Options that write, replace, run or reach what the user did not name. A downloaded data set may
-#: bring a settings file, which is read when somebody works in its folder.
+#: Options that write, replace, run or contact what the user did not name. A downloaded data set may
+#: contain a settings file, which is read when somebody works in that folder.
 RISKY_OPTIONS = ("out", "overwrite", "junit", "allow-code", "host", "ray-address")
 
 
@@ -41,9 +41,10 @@ def read_settings(
     _check_names(path, "an option", shared_settings, sorted(set().union(*options.values())))
     settings: dict[str, Any] = {}
     for command, parameters in options.items():
-        own = tables.get(command, {})
-        _check_names(path, f"an option of {command}", own, list(parameters))
-        values = {key: value for key, value in shared_settings.items() if key in parameters} | own
+        own_settings = tables.get(command, {})
+        _check_names(path, f"an option of {command}", own_settings, list(parameters))
+        values = {key: value for key, value in shared_settings.items() if key in parameters}
+        values |= own_settings
         settings[command] = {parameters[key]: _as_typed(value) for key, value in values.items()}
     return settings
 

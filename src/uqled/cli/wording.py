@@ -35,8 +35,8 @@ def describe_error(
     argument = flags_by_name.get(error.argument, error.argument)
     problem, fix = (_translate(text, flags_by_name) for text in (error.problem, error.fix))
     file = (settings_files or {}).get(argument)
-    where = f" (in {file})" if file else ""
-    message = escape_message(f"{argument}{where} {problem}. {fix}.")
+    file_part = f" (in {file})" if file else ""
+    message = escape_message(f"{argument}{file_part} {problem}. {fix}.")
     return {"message": message, "argument": argument, "problem": problem, "fix": fix}
 
 

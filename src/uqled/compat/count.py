@@ -19,7 +19,7 @@ from uqled.compat.prune_counts import calibrate_matrix
 from uqled.detect.core.kernels import SLACK
 from uqled.errors import InputError
 
-_TINY = 1e-100  # the least divisor
+_MIN_DIVISOR = 1e-100  # the least divisor
 _LEAST_PRIOR = 1e-6
 
 Counts = NDArray[Any]
@@ -84,7 +84,7 @@ def estimate_joint(
         joint = np.asarray(confident_joint)
     else:
         joint = calibrate_confident_joint(confident_joint, labels)
-    shares: NDArray[np.float64] = joint / max(float(np.sum(joint)), _TINY)
+    shares: NDArray[np.float64] = joint / max(float(np.sum(joint)), _MIN_DIVISOR)
     return shares
 
 
@@ -129,10 +129,10 @@ def estimate_latent(
     matrix P(true | given) [true,given])."""
     joint = np.asarray(confident_joint, np.float64)
     codes = check_labels(labels, one_class=True)
-    noise = joint / np.maximum(joint.sum(axis=0), _TINY)
-    inverse = joint.T / np.maximum(joint.sum(axis=1), _TINY)
+    noise = joint / np.maximum(joint.sum(axis=0), _MIN_DIVISOR)
+    inverse = joint.T / np.maximum(joint.sum(axis=1), _MIN_DIVISOR)
     shares = np.bincount(codes, minlength=len(joint)) / len(codes)
-    prior = inverse.diagonal() / np.maximum(noise.diagonal(), _TINY) * shares
+    prior = inverse.diagonal() / np.maximum(noise.diagonal(), _MIN_DIVISOR) * shares
     prior = np.clip(prior, _LEAST_PRIOR, 1.0)
     return prior / prior.sum(), noise, inverse
 

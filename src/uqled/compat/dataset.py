@@ -64,13 +64,13 @@ def rank_classes_by_label_quality(
     if joint is None:
         joint = estimate_joint(labels, pred_probs, confident_joint=confident_joint)
     N = _count_samples(labels, num_examples, confident_joint)
-    given, true, right = joint.sum(axis=1), joint.sum(axis=0), joint.diagonal()
-    noise = (given - right) / np.maximum(given, _LEAST_SHARE)
+    given_shares, true, right = joint.sum(axis=1), joint.sum(axis=0), joint.diagonal()
+    noise = (given_shares - right) / np.maximum(given_shares, _LEAST_SHARE)
     inverse = (true - right) / np.maximum(true, _LEAST_SHARE)
     frame = pd.DataFrame(
         {
             "Class Index": np.arange(len(joint)),
-            "Label Issues": ((given - right) * N).round().astype(int),
+            "Label Issues": ((given_shares - right) * N).round().astype(int),
             "Inverse Label Issues": ((true - right) * N).round().astype(int),
             "Label Noise": noise,
             "Inverse Label Noise": inverse,

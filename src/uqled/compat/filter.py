@@ -252,9 +252,9 @@ def _compute_quotas(
     is_large = (class_counts > min_examples) & (class_counts > 1)
     given, true = numbers.pairs.given, numbers.pairs.true
     quotas = np.minimum(np.maximum(numbers.pairs.counts, 0), class_counts[given])
-    some = is_large[given] & (quotas > 0)
+    is_pruned = is_large[given] & (quotas > 0)
     return Quotas(
-        PairCounts(len(class_counts), given[some], true[some], quotas[some]),
+        PairCounts(len(class_counts), given[is_pruned], true[is_pruned], quotas[is_pruned]),
         np.where(is_large, np.maximum(class_counts - numbers.n_kept, 0), 0),
     )
 

@@ -64,8 +64,8 @@ def check_probabilities(probs: Any, labels: Ints) -> NDArray[Any]:
             "Pass real numbers: float16, float32 or float64",
         )
     # Plain, because a matrix or a record array indexes otherwise.
-    plain: NDArray[Any] = np.asarray(probs, probs.dtype.newbyteorder("="))
-    return _check_rows(plain, labels)
+    plain_probs: NDArray[Any] = np.asarray(probs, probs.dtype.newbyteorder("="))
+    return _check_rows(plain_probs, labels)
 
 
 def _check_rows(probs: NDArray[Any], labels: Ints) -> NDArray[Any]:
@@ -95,5 +95,8 @@ def find_class_members(labels: NDArray[Any], K: int) -> list[NDArray[np.intp]]:
 def compute_thresholds(probs: NDArray[Any], members: list[NDArray[np.intp]]) -> NDArray[Any]:
     """[K] mean self-confidence per class, in the input's own precision; 2 for a class without
     samples."""
-    means = [np.mean(probs[own, k]) if len(own) else 2 for k, own in enumerate(members)]
+    means = [
+        np.mean(probs[class_rows, k]) if len(class_rows) else 2
+        for k, class_rows in enumerate(members)
+    ]
     return np.clip(means, 2 * SLACK, None)

@@ -21,7 +21,7 @@ from uqled.detect.core.kernels import SLACK
 from uqled.errors import InputError, LimitError
 from uqled.limits import get_limit
 
-_TINY = 1e-100  # the least divisor
+_MIN_DIVISOR = 1e-100  # the least divisor
 _MATRICES = 6  # of K x K numbers, that dense arithmetic holds at a time
 
 Ints = NDArray[np.int64]
@@ -70,31 +70,31 @@ def count_prunes(
 def calibrate_pairs(joint: PairCounts, class_counts: Ints) -> PairCounts:
     """Rows scaled to their class's number of samples, then all to N, in whole numbers."""
     K, given = joint.n_classes, joint.given
-    row_sums = np.clip(np.bincount(given, joint.counts, K), _TINY, None)
+    row_sums = np.clip(np.bincount(given, joint.counts, K), _MIN_DIVISOR, None)
     scaled_counts = joint.counts / row_sums[given] * class_counts[given]
     position = joint.true * K + given  # cleanlab's matrix lies column by column in memory
     order = np.argsort(position)
     total = sum_as_dense(position[order], scaled_counts[order], K * K)
-    scaled_counts = scaled_counts / max(total, _TINY) * sum(class_counts.tolist())
-    whole = _round_rows_of_pairs(joint, scaled_counts)
-    some = whole != 0
-    return PairCounts(K, given[some], joint.true[some], whole[some])
+    scaled_counts = scaled_counts / max(total, _MIN_DIVISOR) * sum(class_counts.tolist())
+    whole_counts = _round_rows_of_pairs(joint, scaled_counts)
+    is_positive = whole_counts != 0
+    return PairCounts(K, given[is_positive], joint.true[is_positive], whole_counts[is_positive])
 
 
 def _round_rows_of_pairs(pairs: PairCounts, values: Floats) -> Ints:
     """Whole numbers with the same row totals; the entries that are furthest off give way."""
     rounded_counts, first = values.round(), pairs.find_class_offsets()
     for row in range(pairs.n_classes):
-        own = slice(first[row], first[row + 1])
-        true = pairs.true[own]
-        row_total = round(sum_as_dense(true, values[own], pairs.n_classes))
-        if missing := row_total - round(rounded_counts[own].sum()):
+        row_slice = slice(first[row], first[row + 1])
+        true = pairs.true[row_slice]
+        row_total = round(sum_as_dense(true, values[row_slice], pairs.n_classes))
+        if missing := row_total - round(rounded_counts[row_slice].sum()):
             step = 1 if missing > 0 else -1
             off = np.zeros(pairs.n_classes)
-            off[true] = values[own] - rounded_counts[own]
+            off[true] = values[row_slice] - rounded_counts[row_slice]
             # Among equal ones NumPy's sort decides, which depends on the whole row.
             largest = np.argsort(off)[::-step][: abs(missing)]
-            rounded_counts[own] += step * np.isin(true, largest)
+            rounded_counts[row_slice] += step * np.isin(true, largest)
     return rounded_counts.astype(np.int64)
 
 
@@ -113,9 +113,9 @@ def _prune_pairs(joint: PairCounts, frac_noise: float, min_examples: int) -> Pru
         sum_as_dense(off.true[first[k] : first[k + 1]], rest[first[k] : first[k + 1]], K)
         for k in range(K)
     ]
-    whole = part.astype(np.int64)
-    some = whole != 0
-    pairs = PairCounts(K, off.given[some], off.true[some], whole[some])
+    whole_counts = part.astype(np.int64)
+    is_positive = whole_counts != 0
+    pairs = PairCounts(K, off.given[is_positive], off.true[is_positive], whole_counts[is_positive])
     return PruneCounts((n_kept + np.array(stay)).astype(np.int64), pairs)
 
 
@@ -178,9 +178,11 @@ def _check_memory(argument: str, K: int) -> None:
 def calibrate_matrix(joint: Ints, class_counts: Ints) -> Ints:
     """[K,K] given x true: rows scaled to their class's number of samples, then all to N."""
     joint = np.asfortranarray(joint)  # the order in memory is the order of summation
-    scaled_counts = (joint.T / np.clip(joint.sum(axis=1), _TINY, None) * class_counts).T
+    scaled_counts = (joint.T / np.clip(joint.sum(axis=1), _MIN_DIVISOR, None) * class_counts).T
     scaled_counts = (
-        scaled_counts / np.clip(np.sum(scaled_counts), _TINY, None) * sum(class_counts.tolist())
+        scaled_counts
+        / np.clip(np.sum(scaled_counts), _MIN_DIVISOR, None)
+        * sum(class_counts.tolist())
     )
     return _round_rows(scaled_counts)
 
@@ -199,9 +201,9 @@ def _prune_matrix(by_true: NDArray[Any], frac_noise: float, min_examples: int) -
     return _round_rows(part.astype(np.int64))
 
 
-def _remove_so_many(whole: Ints, num_to_remove: list[int], class_counts: Ints) -> Ints:
+def _remove_so_many(class_totals: Ints, num_to_remove: list[int], class_counts: Ints) -> Ints:
     with np.errstate(invalid="ignore", divide="ignore"):  # a class without noise removes none
-        shares = whole / np.sum(whole, axis=1)
+        shares = class_totals / np.sum(class_totals, axis=1)
         noise = shares.sum(axis=1) - shares.diagonal()
         targets = (shares.T * num_to_remove / noise).T
     np.fill_diagonal(targets, class_counts - num_to_remove)

@@ -98,20 +98,20 @@ def compute_scores(
         probs += thresholds.max()
         probs /= probs.sum(axis=1, keepdims=True)
     N, K = probs.shape
-    own: NDArray[Any] = probs[np.arange(N), labels]
+    self_confidence: NDArray[Any] = probs[np.arange(N), labels]
     if method == "self_confidence":
-        return own
+        return self_confidence
     if method == "normalized_margin":
-        other = np.empty_like(own)
+        other = np.empty_like(self_confidence)
         for start in range(0, N, 65_536):
             block = probs[start : start + 65_536].copy()
             block[np.arange(len(block)), labels[start : start + 65_536]] = -np.inf
             other[start : start + 65_536] = block.max(axis=1)
-        margin: NDArray[Any] = (own - other + 1) / 2
+        margin: NDArray[Any] = (self_confidence - other + 1) / 2
         return margin
     from scipy.special import xlogy
 
     entropy = -np.sum(xlogy(probs, probs), axis=1) / np.log(K)
-    ratio = entropy / np.clip(own, SLACK, None)
+    ratio = entropy / np.clip(self_confidence, SLACK, None)
     quality: NDArray[Any] = np.log(ratio + 1) / np.clip(ratio, SLACK, None)
     return quality

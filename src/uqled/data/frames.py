@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from uqled.errors import InputError
 
-#: What turns a lazy frame into one in memory, where it is not `collect`.
+#: The method that loads a lazy frame, for libraries that do not call it `collect`.
 _COLLECTING_CALLS = {
     "dask": "compute",
     "duckdb": "df",
@@ -88,10 +88,10 @@ class _OpenTable:
         self._frame = frame
         self._has_index = hasattr(frame, "index")
         # narwhals aligns pandas columns by their index
-        plain = frame.reset_index(drop=True) if self._has_index else frame
+        plain_frame = frame.reset_index(drop=True) if self._has_index else frame
         if self._has_index:
-            plain.columns = [str(name) for name in plain.columns]
-        self._native = nw.from_native(plain, eager_only=True)
+            plain_frame.columns = [str(name) for name in plain_frame.columns]
+        self._native = nw.from_native(plain_frame, eager_only=True)
         self.names: list[str] = self._native.columns
 
     def __len__(self) -> int:
@@ -121,13 +121,15 @@ class _OpenTable:
         import narwhals as nw
 
         old = self._native[name]
-        own: Any = old.to_native()
+        native: Any = old.to_native()
         if self._has_index:
-            return nw.from_native(type(own)(entries, name=name, dtype=own.dtype), series_only=True)
+            return nw.from_native(
+                type(native)(entries, name=name, dtype=native.dtype), series_only=True
+            )
         if old.implementation.is_pyarrow():
             import pyarrow as pa
 
-            column = pa.chunked_array([pa.array(entries, type=own.type)])
+            column = pa.chunked_array([pa.array(entries, type=native.type)])
             return nw.from_native(column, series_only=True).alias(name)
         return nw.new_series(name, entries, old.dtype, backend=old.implementation)
 

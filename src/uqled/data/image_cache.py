@@ -164,17 +164,17 @@ class _ImageDecoder:
                 data = hashed_bytes = self._read(i)
             except UnreadableError as error:
                 data, hashed_bytes = b"", str(error).encode()
-            small = len(data) <= _KEPT_IMAGE_BYTES  # many large ones would pile up in memory
+            small = len(data) <= _KEPT_IMAGE_BYTES  # many large images would fill the memory
             return hashlib.blake2b(hashed_bytes, digest_size=16).digest(), data if small else b""
 
-        whole = hashlib.blake2b(repr((_FORMAT, self._size)).encode(), digest_size=16)
+        hasher = hashlib.blake2b(repr((_FORMAT, self._size)).encode(), digest_size=16)
         room = _KEPT_BYTES
         for i, (digest, data) in enumerate(self._map_rows("reading images", self._all_rows, read)):
-            whole.update(digest)
+            hasher.update(digest)
             room -= len(data)
             if data and room >= 0:
                 self._encoded_bytes[i] = data
-        return whole.hexdigest()
+        return hasher.hexdigest()
 
     def decode(self, allocate: AllocateImages) -> tuple[NDArray[np.uint8], dict[int, str]]:
         """Fill `allocate(shape)` with all images; also return the unreadable ones and why."""
@@ -228,8 +228,8 @@ class _ImageDecoder:
             unfilled_rows = decode_equal_jpegs(rows[block[0] : block[-1] + 1], contents)
             return [block[at] for at in unfilled_rows]
 
-        odd = [*self._map_blocks("decoding images", self._all_rows, fill)]
-        return (images, odd) if 2 * len(odd) < len(rows) else None
+        other_rows = [*self._map_blocks("decoding images", self._all_rows, fill)]
+        return (images, other_rows) if 2 * len(other_rows) < len(rows) else None
 
     def _choose_shape(self, headers: list[ImageHeader]) -> tuple[int, int, int, int]:
         height, width = self._size or (choose_size(headers) if headers else (1, 1))
@@ -253,7 +253,9 @@ class _ImageDecoder:
         except OSError as error:
             self.read_errors[i] = first_line(error)
             raise UnreadableError(self.read_errors[i]) from error
-        except FileError as error:  # a pipe, a device, too large, a damaged member of an archive
+        except (
+            FileError
+        ) as error:  # a pipe, a device, a file that is too large, a damaged archive member
             self.read_errors[i] = error.problem
             raise UnreadableError(self.read_errors[i]) from error
         if len(data) > get_limit("image_bytes"):

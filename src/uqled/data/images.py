@@ -96,7 +96,7 @@ def identify_image(data: bytes) -> tuple[str | None, tuple[int, int]]:
     try:
         with Image.open(io.BytesIO(data), formats=list_picture_formats()) as picture:
             return picture.format, picture.size
-    except Exception:  # parsers of third parties on any bytes
+    except Exception:  # third-party parsers may raise anything on damaged bytes
         return None, (0, 0)
 
 
@@ -125,7 +125,7 @@ def read_header(data: bytes) -> ImageHeader:
             return header
         with _open_picture(data) as picture:
             return _read_picture_header(picture, data)
-    except Exception as error:  # parsers of third parties on any bytes
+    except Exception as error:  # third-party parsers may raise anything on damaged bytes
         raise UnreadableError(_explain_failure(error)) from error
 
 

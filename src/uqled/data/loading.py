@@ -213,10 +213,10 @@ def read_unlabelled(
 
 def choose_rows(raw: RawDataset, limit: int | None, seed: int) -> NDArray[np.intp]:
     """Choose the labelled samples, or a stratified sample of `limit` of them."""
-    labelled = raw.labelled_rows
+    labelled_rows = raw.labelled_rows
     if limit is None:
-        return labelled
-    return labelled[draw_stratified(raw.labels.codes[labelled], limit, seed=seed)]
+        return labelled_rows
+    return labelled_rows[draw_stratified(raw.labels.codes[labelled_rows], limit, seed=seed)]
 
 
 def decode_raw(

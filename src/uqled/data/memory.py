@@ -105,10 +105,10 @@ def _convert_frame(samples: Any) -> Any | None:
         return pd.DataFrame.from_records(samples)
     if isinstance(samples, pd.DataFrame) or _is_arrow(samples):
         names = samples.columns if isinstance(samples, pd.DataFrame) else samples.column_names
-        if twice := [name for name, n in Counter(names).items() if n > 1]:
+        if duplicates := [name for name, n in Counter(names).items() if n > 1]:
             raise InputError(
                 "place",
-                f"is a {type(samples).__name__} with two columns {str(twice[0])!r}",
+                f"is a {type(samples).__name__} with two columns {str(duplicates[0])!r}",
                 "Rename one of them",
             )
     frame = nw.from_native(samples, pass_through=True, eager_only=False)
@@ -121,7 +121,7 @@ def _read_frame(frame: Any, samples: Any, request: ReadRequest, label: Any) -> R
     index, name = frame.index, ObjectName(f"the {type(samples).__name__}")
     _check_order(label, index, has_index=hasattr(samples, "index"))
     frame = _use_plain_types(frame.reset_index(drop=True))
-    if _is_arrow(samples):  # what pandas kept in it is no column, and rows are known by number
+    if _is_arrow(samples):  # pandas' index in it is not a column; rows are numbered
         index = frame.index
     frame.columns = [str(column) for column in frame.columns]
     images: dict[str, Any] = {}
@@ -141,13 +141,13 @@ def _use_plain_types(frame: Any) -> Any:
     """Convert columns of Arrow or nullable types to NumPy types."""
     import pandas as pd
 
-    plain = frame.copy(deep=False)
+    plain_frame = frame.copy(deep=False)
     for at, dtype in enumerate(frame.dtypes):
         is_plain = isinstance(dtype, np.dtype | pd.CategoricalDtype) or str(dtype) == "str"
         if not is_plain and getattr(dtype, "kind", "O") != "M":
             column = frame.iloc[:, at].astype(object)
-            plain.isetitem(at, column.where(column.notna(), None).infer_objects())
-    return plain
+            plain_frame.isetitem(at, column.where(column.notna(), None).infer_objects())
+    return plain_frame
 
 
 def _attach_label(request: ReadRequest, frame: Any, label: Any) -> tuple[ReadRequest, Any]:
@@ -166,12 +166,12 @@ def _attach_label(request: ReadRequest, frame: Any, label: Any) -> tuple[ReadReq
 def _check_order(label: Any, index: Any, *, has_index: bool) -> None:
     """Refuse a pandas Series of the frame's rows in another order: it is taken by position."""
     other: Any = getattr(label, "index", None)
-    if not hasattr(other, "sort_values"):  # an index of pandas; a list has a method of that name
+    if not hasattr(other, "sort_values"):  # a pandas index; lists have `sort`, too
         return
     if len(other) == len(index) and not other.equals(index):
         try:
             is_reordered = other.sort_values().equals(index.sort_values())
-        except TypeError:  # entries of kinds that have no order
+        except TypeError:  # entries that cannot be ordered
             is_reordered = set(other) == set(index)
         if is_reordered:
             ordered = "label.loc[frame.index]" if has_index else "label.sort_index()"
@@ -252,14 +252,14 @@ def _read_torch(samples: Any, label: Any) -> RawDataset:
     if hasattr(samples, "dataset") and _is_iterable(samples):
         samples = _restore_order(samples)
         for batch in _limit_batches(samples, _measure_length(samples)):
-            rows, own = _split_pair(batch)
+            rows, batch_labels = _split_pair(batch)
             inputs += list(rows)
-            labels += to_numpy(own, "label").tolist()
+            labels += to_numpy(batch_labels, "label").tolist()
     else:
         for at in range(_measure_length(samples)):
-            one, own = _split_pair(samples[at])
+            one, batch_labels = _split_pair(samples[at])
             inputs.append(one)
-            labels.append(own.item() if hasattr(own, "item") else own)
+            labels.append(batch_labels.item() if hasattr(batch_labels, "item") else batch_labels)
     if not inputs:
         raise InputError("place", "has no samples", "Pass a data set with samples")
     names = getattr(getattr(samples, "dataset", samples), "classes", None)

@@ -136,15 +136,15 @@ def _match_classes(
     codes = np.array([number.get(name, -1) for name in raw.labels.names], np.int32)
     if merges_spellings:
         codes = np.array(match_names(raw.labels.names, run_labels.names), np.int32)
-    own = raw.labels.codes[raw.labelled_rows]
-    present = np.unique(own)
+    class_codes = raw.labels.codes[raw.labelled_rows]
+    present = np.unique(class_codes)
     unknown = present[codes[present] < 0]
     if len(unknown):
         names = [raw.labels.names[code] for code in unknown.tolist()]
-        rows = int(np.isin(own, unknown).sum())
+        rows = int(np.isin(class_codes, unknown).sum())
         raise InputError(
             _ARGUMENT,
-            f"is {name_source(place)}, in which {rows:,} of {len(own):,} samples have "
+            f"is {name_source(place)}, in which {rows:,} of {len(class_codes):,} samples have "
             f"{_list_names('class', names)}, and the run has "
             f"{_list_names('class', run_labels.names)}",
             "Correct or remove them, or look for errors in the new data alone with uqled find",

@@ -82,8 +82,8 @@ def _choose_key(key: str | None, names: list[str], place: Location, kind: str) -
 def _split_address(address: str) -> tuple[Location, str | None]:
     """The place and the key of an address, which is there and of a known format."""
     place, key = split_key(address)
-    there = place.entry()
-    is_folder = there is not None and there.is_folder
+    entry = place.entry()
+    is_folder = entry is not None and entry.is_folder
     if is_folder and place.suffix in (".npz", ".csv"):
         raise FileError(name_file(_shorten_address(address)), "is a folder", "Name a file in it")
     if not is_folder and place.suffix and place.suffix not in FORMATS:
@@ -92,7 +92,7 @@ def _split_address(address: str) -> tuple[Location, str | None]:
             f"has the ending {place.suffix!r}",
             f"Use one of {', '.join(FORMATS)}, or a folder of shards",
         )
-    if there is None:
+    if entry is None:
         raise FileError(name_file(_shorten_address(address)), "does not exist", "Check the path")
     return place, key
 
@@ -166,7 +166,7 @@ def _read_table(place: Location) -> Any:
 def _read_local_frame(path: Path) -> Any:
     if path.suffix == ".csv":
         return read_csv(path)
-    with explain_file_problems(path, "Write it again"):  # of what pandas noted in it
+    with explain_file_problems(path, "Write it again"):  # reads the metadata that pandas wrote
         return read_parquet(path).to_pandas()
 
 

@@ -165,5 +165,5 @@ def name_source(place: Any) -> str:
 
 
 def _normalise_split(split: str) -> str:
-    plain = _SPLIT_SET.sub("", split.lower())
-    return _SAME_SPLIT.get(plain, plain)
+    name = _SPLIT_SET.sub("", split.lower())
+    return _SAME_SPLIT.get(name, name)

@@ -19,10 +19,10 @@ from uqled.data.raw_dataset import RawDataset, is_dataset_name, name_source
 from uqled.data.reader import ReadRequest, Source
 from uqled.data.readers import read_source
 from uqled.data.spellings import match_names
-from uqled.errors import FileError, InputError
+from uqled.errors import FileError, InputError, list_first
 from uqled.storage.run import Predictions
 
-_LONGEST = 300  # characters of a path in a message: a file of the run may claim any
+_LONGEST = 300  # characters of a path in a message: a run's file may claim any length
 _MAX_EXAMPLES = 3  # changed labels in a message
 
 
@@ -50,9 +50,9 @@ class ReopenedSource:
 
         Where labels were made wrong on purpose, it is the truth that lies in the source.
         """
-        given, truth = self.predictions.labels.codes, self.predictions.truth
-        if truth is None or np.sum(self.codes != given) <= np.sum(self.codes != truth):
-            return given
+        labels, truth = self.predictions.labels.codes, self.predictions.truth
+        if truth is None or np.sum(self.codes != labels) <= np.sum(self.codes != truth):
+            return labels
         return truth
 
     @cached_property
@@ -77,8 +77,7 @@ class ReopenedSource:
         sentences = []
         for names, verb in ((self.missing, "gone"), (self.added, "new and not part of this run")):
             if names:
-                more = ", ..." if len(names) > _MAX_EXAMPLES else ""
-                text = ", ".join(map(repr, names[:_MAX_EXAMPLES])) + more
+                text = list_first([repr(name) for name in names], _MAX_EXAMPLES)
                 count = "1 file is" if len(names) == 1 else f"{len(names):,} files are"
                 sentences.append(f"{count} {verb}: {text}.")
         return sentences
@@ -132,7 +131,7 @@ def reopen_source(predictions: Predictions) -> ReopenedSource | None:
     if len(row_of) < len(raw.ids) or (missing and (not is_files or len(missing) == len(run_ids))):
         raise _describe_changed_source(predictions, raw)
     present = np.array([row_of[name] for name in predictions.ids if name in row_of], np.intp)
-    if (np.diff(present) < 0).any():  # in another order: nobody knows what the names stand for
+    if (np.diff(present) < 0).any():  # in another order, so the names are ambiguous
         raise _describe_changed_source(predictions, raw)
     size = source["image_size"]
     samples, _ = decode_raw(raw.take(present), place, image_size=size, skip_unreadable=False)
@@ -154,7 +153,7 @@ def reopen_source(predictions: Predictions) -> ReopenedSource | None:
         groups=samples.groups if not missing else None,
         unlabelled=list_unlabelled_ids(raw),
     )
-    fingerprint = predictions.source_fingerprint  # empty where whoever made the run did not say
+    fingerprint = predictions.source_fingerprint  # empty if the run does not record it
     if not missing and fingerprint not in ("", data.inputs_fingerprint):
         raise _describe_changed_source(predictions, raw)
     codes = np.where(
@@ -215,15 +214,17 @@ def _encode_current_labels(
     number = {(str(value), name): code for code, (value, name) in enumerate(classes)}
     classes = zip(now.values.tolist(), now.names, strict=True)
     codes = np.array([number.get((str(value), name), -1) for value, name in classes], np.int32)
-    if (predictions.source or {}).get("spellings") == "merge":  # another one may be common now
+    if (predictions.source or {}).get(
+        "spellings"
+    ) == "merge":  # the most common spelling may have changed
         codes = np.where(codes < 0, match_names(now.names, run_labels.names), codes)
     numbers = codes[now.codes[rows]]
     return numbers if raw.is_unlabelled is None else np.where(raw.is_unlabelled[rows], -1, numbers)
 
 
 def _describe_changed_source(predictions: Predictions, raw: RawDataset) -> FileError:
-    source, there = predictions.source or {}, set(raw.ids.tolist())
-    example = next((f" ({name!r} is gone)" for name in predictions.ids if name not in there), "")
+    source, ids = predictions.source or {}, set(raw.ids.tolist())
+    example = next((f" ({name!r} is gone)" for name in predictions.ids if name not in ids), "")
     return FileError(
         name_source(source["place"]),
         f"no longer holds the {len(predictions):,} samples of run {str(predictions.path)!r}"

@@ -17,7 +17,9 @@ from uqled.errors import InputError
 Spellings = Literal["merge", "keep"]
 
 _RARE_SHARE = 0.1  # of the common spelling's samples, up to which another case is a slip
-_FEW = 5  # samples of the common spelling, from which on a single one of another case is a slip
+_MIN_COMMON = (
+    5  # samples of the common spelling, from which on a single one of another case is a slip
+)
 _INVISIBLE = dict.fromkeys(map(ord, "\u200b\u2060\ufeff"))
 _MAX_SPELLINGS = 5  # spellings in a line
 
@@ -59,14 +61,14 @@ def choose_spellings(names: Sequence[str], counts: Sequence[int]) -> list[int]:
     [0, 0, 0, 3, 4]
     """
     leaders = list(range(len(names)))
-    plain: dict[str, int] = {}
+    spelling_of: dict[str, int] = {}
     for k in sorted(leaders, key=lambda k: (-counts[k], names[k] != fold_name(names[k]))):
-        leaders[k] = plain.setdefault(fold_name(names[k]), k)
+        leaders[k] = spelling_of.setdefault(fold_name(names[k]), k)
     sizes = defaultdict[int, int](int)
     for k, leader in enumerate(leaders):
         sizes[leader] += counts[k]
     cases = defaultdict[str, list[int]](list)
-    for key, k in plain.items():
+    for key, k in spelling_of.items():
         cases[key.casefold()].append(k)
     slips: dict[int, int] = {}
     for key, group in cases.items():
@@ -116,7 +118,7 @@ def _fold_case(name: str) -> str:
 
 
 def _is_slip(rare: int, common: int) -> bool:
-    return rare <= _RARE_SHARE * common or (rare <= 1 and common >= _FEW)
+    return rare <= _RARE_SHARE * common or (rare <= 1 and common >= _MIN_COMMON)
 
 
 def _narrow_character(character: str) -> str:

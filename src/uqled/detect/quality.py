@@ -72,28 +72,28 @@ def label_quality_scores(
         block = inputs.softmax.read(start, stop)
         inputs.softmax.check_block(block, start, inputs.kernels)
         rows, codes = block.get_pass(0), inputs.labels.codes[start:stop]
-        own = np.empty(stop - start)
-        inputs.kernels.read_given_probability(rows, codes, own)
+        self_confidence = np.empty(stop - start)
+        inputs.kernels.read_given_probability(rows, codes, self_confidence)
         if method == "normalized-margin":
             other = np.empty(stop - start)
             inputs.kernels.find_best_other(rows, codes, other)
-            own = (own - other + 1) / 2
+            self_confidence = (self_confidence - other + 1) / 2
         elif method == "confidence-weighted-entropy":
-            own = _confidence_weighted_entropy(rows, own, inputs.kernels)
-        scores[start:stop] = own
+            self_confidence = _confidence_weighted_entropy(rows, self_confidence, inputs.kernels)
+        scores[start:stop] = self_confidence
     return scores
 
 
 def _confidence_weighted_entropy(
-    rows: NDArray[Any], own: NDArray[Any], kernels: ModuleType
+    rows: NDArray[Any], self_confidence: NDArray[Any], kernels: ModuleType
 ) -> NDArray[np.float64]:
     """[n] ln(x + 1) / x, where x is the normalised entropy over the self-confidence."""
     n, K = rows.shape
     mean = rows.astype(np.float64)
     entropy, information = np.empty(n), np.empty(n)
     kernels.measure_uncertainty(rows, 0, n, 1, mean, entropy, information)
-    ratio = entropy / np.log(K) / np.maximum(own, SLACK)
-    is_certain = ratio < SLACK  # of its own label: the limit, which is 1
+    ratio = entropy / np.log(K) / np.maximum(self_confidence, SLACK)
+    is_certain = ratio < SLACK  # of the label: use the limit, which is 1
     scores: NDArray[np.float64] = np.where(
         is_certain, 1.0, np.log1p(ratio) / np.where(is_certain, 1.0, ratio)
     )

@@ -13,7 +13,7 @@ from uqled.errors import InputError
 
 Reason = Literal["contradicts a duplicate", "wrong label", "ambiguous", "model does not know"]
 
-#: From "change it" to "look at it".
+#: Ordered from "change it" to "look at it".
 REASONS: tuple[Reason, ...] = get_args(Reason)
 #: The reason that no model gives: it needs no probabilities.
 CONTRADICTED = REASONS[0]
@@ -27,7 +27,7 @@ TWO_CLASSES = 0.75
 #: are each four to one for opposite classes have 0.28 of it, three to one 0.19.
 DISAGREEMENT = 0.25
 
-_ROWS = 8_192  # rows worked on at a time: 100,000 suspects with 200 classes are not copied whole
+_ROWS = 8_192  # rows per step, so that 100,000 suspects with 200 classes are not copied at once
 
 
 def find_reasons(
@@ -63,34 +63,34 @@ def find_reasons(
         )
     reasons = np.empty(len(rows), np.object_)
     for start in range(0, len(rows), _ROWS):
-        some = rows[start : start + _ROWS]
-        stack = None if passes is None else np.asarray(passes[:, some])
+        chunk = rows[start : start + _ROWS]
+        stack = None if passes is None else np.asarray(passes[:, chunk])
         if stack is not None:
             probs = stack.mean(axis=0, dtype=np.float64)  # [F,n,K] -> [n,K]
         else:
             assert pred_probs is not None
-            block = np.asarray(pred_probs[some])
+            block = np.asarray(pred_probs[chunk])
             probs = np.array(block, np.promote_types(block.dtype, np.float32))
-        reasons[start : start + len(some)] = _find_block_reasons(labels[some], probs, stack)
+        reasons[start : start + len(chunk)] = _find_block_reasons(labels[chunk], probs, stack)
     reasons[np.isin(rows, contradicted_rows)] = CONTRADICTED
     return reasons
 
 
 def _find_block_reasons(
-    given: NDArray[Any], probs: NDArray[Any], passes: NDArray[Any] | None
+    labels: NDArray[Any], probs: NDArray[Any], passes: NDArray[Any] | None
 ) -> NDArray[np.object_]:
     best, first, second = _find_top_two(probs)
-    ahead = first >= SURE_ODDS * second
+    is_ahead = first >= SURE_ODDS * second
     agree = np.ones(len(probs), np.bool_)
     if passes is not None:
-        between = uncertainty.mutual_information(passes)
+        information = uncertainty.mutual_information(passes)
         total = uncertainty.entropy(probs / probs.sum(axis=1, keepdims=True))
-        agree = between < DISAGREEMENT * total + 1e-12  # no entropy: nothing to disagree about
-    wrong = ahead & (first >= 0.5) & (best != given)
-    two = ~ahead & (first + second >= TWO_CLASSES) & agree
+        agree = information < DISAGREEMENT * total + 1e-12  # no entropy: no disagreement
+    is_wrong = is_ahead & (first >= 0.5) & (best != labels)
+    two = ~is_ahead & (first + second >= TWO_CLASSES) & agree
     reasons = np.full(len(probs), "model does not know", np.object_)
     reasons[two] = "ambiguous"
-    reasons[wrong] = "wrong label"
+    reasons[is_wrong] = "wrong label"
     return reasons
 
 
@@ -113,7 +113,7 @@ def _find_top_two(
 
 def explain_reason(
     reason: Reason,
-    given: str,
+    label: str,
     suggested: str,
     p_given: float,
     p_suggested: float,
@@ -128,25 +128,36 @@ def explain_reason(
     >>> explain_reason("wrong label", "cat", "dog", 0.004, 0.97)
     'The model is sure of dog (97%); the given cat gets less than 1%.'
     """
-    here, there = _format_share(p_given), _format_share(p_suggested)
+    label_share, other_share = _format_share(p_given), _format_share(p_suggested)
     if reason == CONTRADICTED:
         same, surely = ("The same", "") if is_exact else ("Nearly the same", "most likely ")
         return (
             f"{same} as {duplicate}, which is labelled {suggested}: one of the two labels is "
-            f"{surely}wrong. The model gives {suggested} {there} and the given {given} {here}."
+            f"{surely}wrong. The model gives {suggested} {other_share} and the given {label} "
+            f"{label_share}."
         )
-    if given == suggested:
-        return f"The model leans to the given {given} ({here}), but not all its predictions do."
+    if label == suggested:
+        return (
+            f"The model leans to the given {label} ({label_share}), but not all its predictions do."
+        )
     if reason == "wrong label":
-        return f"The model is sure of {suggested} ({there}); the given {given} gets {here}."
+        return (
+            f"The model is sure of {suggested} ({other_share}); "
+            f"the given {label} gets {label_share}."
+        )
     if reason == "ambiguous" and p_suggested < SURE_ODDS * p_given:
-        return f"Two classes fit: {suggested} ({there}) and the given {given} ({here})."
+        return (
+            f"Two classes fit: {suggested} ({other_share}) and the given {label} ({label_share})."
+        )
     if reason == "ambiguous":
         return (
-            f"Two classes fit, {suggested} ({there}) and another, and neither is "
-            f"the given {given} ({here})."
+            f"Two classes fit, {suggested} ({other_share}) and another, and neither is "
+            f"the given {label} ({label_share})."
         )
-    return f"The model has no clear answer: {suggested} gets {there}, the given {given} {here}."
+    return (
+        f"The model has no clear answer: {suggested} gets {other_share}, "
+        f"the given {label} {label_share}."
+    )
 
 
 def _format_share(share: float) -> str:

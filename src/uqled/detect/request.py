@@ -23,7 +23,7 @@ from uqled.uncertainty import PassesKind, check_passes_kind
 #: The options that say which flags a probabilistic method gives.
 POINT_OPTIONS = ("target", "precision", "recall", "budget", "cost")
 
-#: The default of every option that a run records; the best F1 has no number of its own.
+#: The default of every option that a run records; the best F1 needs no number.
 _DEFAULTS = {
     "f1": 0.0,
     "entropy_class": "candidate",

@@ -264,19 +264,19 @@ class LabelErrors:
 
     def count_pairs(self) -> PairCounts:
         """How many flags have each pair of given and suggested class."""
-        given, suggested = self.labels.codes[self.mask], self.suggested_codes[self.mask]
-        return count_confused_pairs(given, suggested, self.labels.n_classes)
+        labels, suggested = self.labels.codes[self.mask], self.suggested_codes[self.mask]
+        return count_confused_pairs(labels, suggested, self.labels.n_classes)
 
     @cached_property
     def answer(self) -> Answer:
         """How many labels are wrong, how many flags are real, which classes are confused, which
         samples are most suspect."""
-        n_errors = precision = recall = unsure = None
+        n_errors = precision = recall = doubt = None
         n_verdicts = 0
         if self.estimate is not None:
-            n_errors, unsure = self.estimate.number, self.estimate.unsure
+            n_errors, doubt = self.estimate.number, self.estimate.unsure
             if self.n_flagged:
-                confidence = choose_confidence(unsure)
+                confidence = choose_confidence(doubt)
                 precision = self.estimate.precision(self.mask, confidence=confidence)
                 recall = self.estimate.recall(self.mask)
             if self.estimate.known is not None:
@@ -288,7 +288,7 @@ class LabelErrors:
             n_errors=n_errors,
             precision=precision,
             recall=recall,
-            unsure=unsure,
+            unsure=doubt,
             n_off_diagonal=int(self.joint.sum() - self.joint.diagonal().sum()),
             n_as_predicted=self.n_as_predicted,
             confused_pairs=self.confused_pairs()[:MAX_PAIRS],

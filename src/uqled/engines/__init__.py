@@ -127,6 +127,6 @@ class MergeTree:
         self._levels = [[]]
         if not results:
             raise ValueError("nothing was added, so there is nothing to merge")
-        while len(results) > 1:  # the last are of the fewest items
+        while len(results) > 1:  # the last ones cover the fewest items
             results[-self._fan_in :] = [self._merge(*results[-self._fan_in :])]
         return results[0]

@@ -28,9 +28,9 @@ from uqled.storage.arrays.mapped_file import MappedFile, open_if_mapped
 
 Result = TypeVar("Result")
 
-_WAITING = 4  # tasks per worker that are begun or wait, so that no worker waits for the driver
+_WAITING_TASKS = 4  # tasks per worker that run or wait, so that no worker waits for the driver
 _RETRIES = 4  # retries of a task whose worker was lost
-_MERGED = 8  # results merged by one task: a task costs more than most merges
+_MERGED_RESULTS = 8  # results merged by one task: a task costs more than most merges
 _STORE = 200 << 20  # bytes of shared memory for what tasks return, if Ray is started here
 _THREADS = (
     "OMP_NUM_THREADS",
@@ -78,7 +78,7 @@ class RayTasks:
         )
         self.workers = room if workers is None else workers
         # Where the cluster would run more than the workers asked for, tasks must not wait there.
-        self._most = self.workers * (_WAITING if room <= self.workers else 1)
+        self._max_tasks = self.workers * (_WAITING_TASKS if room <= self.workers else 1)
         self._options = {
             "num_cpus": cpus,
             "max_retries": _RETRIES,
@@ -110,7 +110,7 @@ class RayTasks:
         futures: deque[Any] = deque()
         try:
             for item in items:
-                if len(futures) >= self._most:
+                if len(futures) >= self._max_tasks:
                     yield self._get_result(futures.popleft())
                 futures.append(task.remote(call, item))
             while futures:
@@ -132,28 +132,30 @@ class RayTasks:
         `advance` is told each item when it is done.
         """
         call, merging = self._ray.put((function, arguments)), self._ray.put(merge)
-        # Each returns a small sign that it is done besides its result, which the driver never sees.
+        # Each task also returns a small token when it is done; the driver never sees its result.
         work = self._ray.remote(_call_and_sign).options(
             **self._options, num_gpus=self._gpus, num_returns=2
         )
         join = self._ray.remote(_merge_in_task).options(**self._options, num_returns=2)
-        pending: dict[Any, tuple[int, tuple[Any, ...]]] = {}  # sign: (place, the item if it is one)
+        pending: dict[
+            Any, tuple[int, tuple[Any, ...]]
+        ] = {}  # token: (place, the item if there is one)
         place = 0
 
         def merge_group(*results: Any) -> Any:
-            sign, result = join.remote(merging, *results)
-            pending[sign] = (place, ())
+            token, result = join.remote(merging, *results)
+            pending[token] = (place, ())
             return result
 
-        tree = MergeTree(merge_group, _MERGED)
+        tree = MergeTree(merge_group, _MERGED_RESULTS)
         try:
             for item in items:
-                self._collect_finished(pending, self._most - 1, advance)
-                sign, result = work.remote(call, item)
-                pending[sign] = (place, (item,))
+                self._collect_finished(pending, self._max_tasks - 1, advance)
+                token, result = work.remote(call, item)
+                pending[token] = (place, (item,))
                 tree.add(result)
                 place += 1
-                del result  # kept by the tree alone, so that it is freed when it is merged
+                del result  # only the tree keeps it, so that it is freed when merged
             last = tree.merge_all()
             self._collect_finished(pending, 0, advance)
             total: Result = self._get_result(last)
@@ -165,7 +167,7 @@ class RayTasks:
         """Refuse to work on another cluster than the one that was asked for."""
         cluster_address = self._ray.get_runtime_context().gcs_address
         if not address or address == "auto" or address.startswith("ray://"):
-            return  # any cluster; or that of a client, whose port is another
+            return  # any cluster, or a client's, which has another port
         if self._split_address(address) != self._split_address(cluster_address):
             raise InputError(
                 "address",
@@ -244,14 +246,14 @@ class RayTasks:
     ) -> None:
         """Wait until at most this many are in flight."""
         while len(pending) > most:
-            signs, _ = self._ray.wait(list(pending), num_returns=len(pending) - most)
-            for sign in signs:
+            tokens, _ = self._ray.wait(list(pending), num_returns=len(pending) - most)
+            for token in tokens:
                 try:
-                    self._get_result(sign)
+                    self._get_result(token)
                 except Exception:
-                    self._raise_first(pending, sign)
+                    self._raise_first(pending, token)
                     raise
-                _, item = pending.pop(sign)
+                _, item = pending.pop(token)
                 if item and advance is not None:
                     advance(*item)
 
@@ -261,15 +263,17 @@ class RayTasks:
         """Raise the error of an item before the one that failed, where there is one."""
         place, _ = pending[failed_task]
         # The tasks of an item are submitted in the order: itself, then the merges that it allowed.
-        for sign in [sign for sign, (own, _) in pending.items() if own <= place]:
-            self._get_result(sign)
+        for token in [
+            token for token, (place_of_task, _) in pending.items() if place_of_task <= place
+        ]:
+            self._get_result(token)
 
     def _get_result(self, reference: Any) -> Any:
         """What a task returned; its own error, if it raised one."""
         try:
             return self._ray.get(reference)
         except self._ray.exceptions.RayTaskError as error:
-            cause = getattr(error.cause, "client_exc", error.cause)  # of arguments, if there is one
+            cause = getattr(error.cause, "client_exc", error.cause)  # in the arguments, if any
             raise (cause if isinstance(cause, Exception) else error) from error
         except self._ray.exceptions.RayError as error:
             raise InputError(
@@ -303,9 +307,11 @@ def _make_environment(cpus: float, gpus: float) -> dict[str, str]:
     variables = dict.fromkeys(_THREADS, str(max(1, int(cpus))))
     package_folders = [Path(sysconfig.get_path(name)) for name in ("stdlib", "purelib", "platlib")]
     folders = [Path(folder).resolve() for folder in sys.path if Path(folder).is_dir()]
-    own = [str(f) for f in folders if not any(f.is_relative_to(place) for place in package_folders)]
-    if own:
-        variables["PYTHONPATH"] = os.pathsep.join(dict.fromkeys(own))
+    source_folders = [
+        str(f) for f in folders if not any(f.is_relative_to(place) for place in package_folders)
+    ]
+    if source_folders:
+        variables["PYTHONPATH"] = os.pathsep.join(dict.fromkeys(source_folders))
     if not gpus:
         variables["CUDA_VISIBLE_DEVICES"] = ""
     return variables

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from uqled.arrays import show_value
-from uqled.errors import FileError
+from uqled.errors import FileError, list_first
 from uqled.export.file_names import number_repeats
-from uqled.export.formats.label_studio import DROP, DROPPED, LABEL
+from uqled.export.formats.label_studio import DROP, DROP_CHOICE, LABEL
 from uqled.review.decisions import Action, Decision, Decisions, Item, has_decisions
 from uqled.review.decisions.rows import LONGEST_NAME, is_reviewer_name
 from uqled.storage.reading import name_file, read_json
@@ -47,10 +47,10 @@ def read_annotations(path: Path | str, predictions: Predictions) -> AnnotationSe
     for task in tasks:
         data = task.get("data", task)
         index = _read_index(data, predictions, path)
-        given = int(predictions.labels.codes[index])
+        label = int(predictions.labels.codes[index])
         of_sample = answers.setdefault(index, [])
         for annotation in task["annotations"] if "data" in task else [task]:
-            verdict = _parse_verdict(annotation, number, given, path)
+            verdict = _parse_verdict(annotation, number, label, path)
             if verdict is not None:
                 who = _read_annotator(annotation, path)
                 of_sample.append((*verdict, who, bool(annotation.get("ground_truth"))))
@@ -131,12 +131,12 @@ def describe_import(result: ImportResult, *, dry_run: bool = False) -> str:
     if result.conflicts:
         lines.append(
             f"{len(result.conflicts):,} samples have another decision in the run, which stays "
-            f"({_list_first(result.conflicts)}); --overwrite replaces it"
+            f"({list_first(result.conflicts, _MAX_NAMES)}); --overwrite replaces it"
         )
     if annotations.disagreements:
         lines.append(
             f"{len(annotations.disagreements):,} samples stay as they are because annotators "
-            f"disagree ({_list_first(annotations.disagreements)})"
+            f"disagree ({list_first(annotations.disagreements, _MAX_NAMES)})"
         )
     if annotations.n_unanswered:
         lines.append(f"{annotations.n_unanswered:,} tasks have no answer")
@@ -180,12 +180,12 @@ def _read_index(data: Mapping[str, Any], predictions: Predictions, path: Path) -
 
 
 def _parse_verdict(
-    annotation: Mapping[str, Any], number: Mapping[str, int], given: int, path: Path
+    annotation: Mapping[str, Any], number: Mapping[str, int], given_label: int, path: Path
 ) -> tuple[Action, int | None] | None:
     """The decision that an annotation expresses; None if it was skipped or left empty."""
     if annotation.get("was_cancelled"):
         return None
-    if DROPPED in _read_choices(annotation, DROP):
+    if DROP_CHOICE in _read_choices(annotation, DROP):
         return "drop", None
     labels = _read_choices(annotation, LABEL)
     if not labels:
@@ -197,7 +197,7 @@ def _parse_verdict(
             "Let annotators choose one class of the exported configuration",
         )
     label = number[labels[0]]
-    return ("keep", None) if label == given else ("relabel", label)
+    return ("keep", None) if label == given_label else ("relabel", label)
 
 
 def _read_choices(annotation: Mapping[str, Any], question: str) -> list[str]:
@@ -236,9 +236,3 @@ def _read_annotator(annotation: Mapping[str, Any], path: Path) -> str:
             "Give annotators names of printable characters",
         )
     return name
-
-
-def _list_first(indices: list[int]) -> str:
-    return ", ".join(map(str, indices[:_MAX_NAMES])) + (
-        ", ..." if len(indices) > _MAX_NAMES else ""
-    )

@@ -122,31 +122,33 @@ def correct_labels(
     labels, targets = _add_class_names(labels, classes or {})
     codes, is_kept = labels.codes.copy(), np.ones(len(labels), np.bool_)
     flagged = set() if errors is None else set(np.flatnonzero(errors.mask).tolist())
-    if errors is not None:  # once both of its classes are one, a flag says nothing
+    if errors is not None:  # a flag between merged classes means nothing
         merged = find_merged_flags(labels.codes, errors.suggested_codes, targets)
         flagged -= set(np.flatnonzero(merged).tolist())
     undecided, missing_samples = flagged - decisions.keys(), set(missing)
-    moved = set(np.flatnonzero(np.isin(codes, list(targets))).tolist()) if targets else set()
+    moved_samples = (
+        set(np.flatnonzero(np.isin(codes, list(targets))).tolist()) if targets else set()
+    )
     corrections = []
-    for index in sorted(undecided | decisions.keys() | missing_samples | moved):
-        decision, given = decisions.get(index), int(labels.codes[index])
-        label: int | None = given
-        because, reviewer = "", None
+    for index in sorted(undecided | decisions.keys() | missing_samples | moved_samples):
+        decision, label_before = decisions.get(index), int(labels.codes[index])
+        label: int | None = label_before
+        cause, reviewer = "", None
         if index in missing_samples:
-            label, because = None, MISSING_FILE
+            label, cause = None, MISSING_FILE
         elif decision is not None and decision.action != "keep":
-            label, because, reviewer = decision.label, BY_DECISION, decision.reviewer
+            label, cause, reviewer = decision.label, BY_DECISION, decision.reviewer
         elif decision is None and index in undecided and unreviewed != "keep":
             assert errors is not None
             label = int(errors.suggested_codes[index]) if unreviewed == "relabel" else None
-            because = errors.method
+            cause = errors.method
         if label in targets:
             move = (classes or {})[label]
-            if label == given:
+            if label == label_before:
                 assert move.action is not None
-                because, reviewer = BY_CLASS[move.action], move.reviewer
+                cause, reviewer = BY_CLASS[move.action], move.reviewer
             label = targets[label]
-        if label == given:
+        if label == label_before:
             continue
         if label is None:
             is_kept[index] = False
@@ -155,7 +157,9 @@ def correct_labels(
         name = str(index) if ids is None else ids[index]
         score = None if errors is None else float(errors.scores[index])
         action: Literal["relabel", "drop"] = "drop" if label is None else "relabel"
-        corrections.append(Correction(index, name, action, given, label, because, reviewer, score))
+        corrections.append(
+            Correction(index, name, action, label_before, label, cause, reviewer, score)
+        )
     return CorrectedLabels(
         labels,
         codes,
@@ -193,7 +197,7 @@ def _add_class_names(
             None if values.dtype.kind == "U" else values.dtype,
         )
         labels = replace(labels, values=together, names=(*labels.names, *names))
-    # A class that is merged into a renamed one goes where that goes.
+    # A class merged into a renamed class gets its new name.
     return labels, {k: targets.get(target, target) for k, target in targets.items()}
 
 
@@ -269,11 +273,11 @@ def restore_labels(corrections: Sequence[Correction], codes: NDArray[Any]) -> ND
         )
     is_kept = np.ones(N, np.bool_)
     is_kept[dropped] = False
-    given = np.empty(N, np.int32)
-    given[is_kept] = codes
+    labels = np.empty(N, np.int32)
+    labels[is_kept] = codes
     for one in corrections:
-        given[one.index] = one.given
-    return given
+        labels[one.index] = one.given
+    return labels
 
 
 def describe_corrections(corrected: CorrectedLabels) -> str:
@@ -299,9 +303,9 @@ def describe_corrections(corrected: CorrectedLabels) -> str:
         return "\n".join(lines)
     by_pair = Counter((c.given, c.label) for c in changes)
     lines += ["", "given -> afterwards:"]
-    for (given, label), m in by_pair.most_common(_MAX_PAIRS):
+    for (old_label, label), m in by_pair.most_common(_MAX_PAIRS):
         lines.append(
-            f"  {m:>9,}  {names[given]} -> {'(dropped)' if label is None else names[label]}"
+            f"  {m:>9,}  {names[old_label]} -> {'(dropped)' if label is None else names[label]}"
         )
     if len(by_pair) > _MAX_PAIRS:
         lines.append(f"  and {len(by_pair) - _MAX_PAIRS:,} pairs more")

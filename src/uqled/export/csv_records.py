@@ -11,7 +11,7 @@ from pathlib import Path
 from uqled.data.tables.text_dialect import FOREIGN_BYTES, Dialect, read_foreign_bytes
 from uqled.storage.compression import read_decompressed
 
-#: First bytes of a file -> the encoding of the rest.
+#: A file's first bytes -> the encoding of the rest.
 _BOMS = {
     codecs.BOM_UTF8: "utf-8",
     codecs.BOM_UTF16_LE: "utf-16-le",
@@ -41,8 +41,8 @@ class CsvRecords:
         return self._read(self.rows[row][start:end])
 
     def _read(self, entry: str) -> str:
-        plain = _unquote(entry) if self.has_quotes else entry
-        return plain if self.errors == "strict" else read_foreign_bytes(plain)
+        text = _unquote(entry) if self.has_quotes else entry
+        return text if self.errors == "strict" else read_foreign_bytes(text)
 
     def replace_entries(self, rows: Sequence[int], entries: Sequence[str]) -> bytes:
         """The file with some of its rows, and new entries in the column.

@@ -67,8 +67,8 @@ class ExportFormat(ABC):
         """The class numbers of an export, in order; `note` is its record."""
         raise FileError(
             f"export {str(out)!r}",
-            f"is of the kind {note['to']!r}, in which labels are as they were given",
-            "Read them there",
+            f"is of the kind {note['to']!r}, which keeps the given labels",
+            "Read them from the export",
         )
 
     def describe(self, plan: ExportPlan) -> str:

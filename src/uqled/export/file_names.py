@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 
-_UNSAFE = re.compile(r'[\x00-\x1f\x7f<>:"/\\|?*\ud800-\udfff]')
+_UNSAFE_CHARACTERS = re.compile(r'[\x00-\x1f\x7f<>:"/\\|?*\ud800-\udfff]')
 #: Windows opens devices by these names, whatever the ending.
 _DEVICES = {"con", "prn", "aux", "nul"} | {f"{n}{i}" for n in ("com", "lpt") for i in range(1, 10)}
 _LONGEST = 120  # bytes of a name, endings and numbers not counted; file systems allow 255
@@ -20,9 +20,9 @@ def sanitize_name(name: str) -> str:
     >>> sanitize_name("../../etc"), sanitize_name("a/b"), sanitize_name("..")
     ('_.._etc', 'a_b', 'unnamed')
     """
-    plain = _UNSAFE.sub("_", name).strip().lstrip(".").rstrip(". ")
-    plain = plain.encode()[:_LONGEST].decode(errors="ignore").rstrip(". ") or "unnamed"
-    return f"_{plain}" if plain.split(".")[0].casefold() in _DEVICES else plain
+    base_name = _UNSAFE_CHARACTERS.sub("_", name).strip().lstrip(".").rstrip(". ")
+    base_name = base_name.encode()[:_LONGEST].decode(errors="ignore").rstrip(". ") or "unnamed"
+    return f"_{base_name}" if base_name.split(".")[0].casefold() in _DEVICES else base_name
 
 
 def sanitize_file_name(name: str) -> str:

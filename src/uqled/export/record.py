@@ -30,7 +30,7 @@ from uqled.storage.reading import explain_file_problems, name_file, read_json, r
 
 _COLUMNS = ("index", "id", "action", "from", "to", "because", "reviewer", "score")
 _FORMAT = 1  # of the record
-_UNFINISHED = "unfinished"
+_UNFINISHED_NAME = "unfinished"
 
 
 def name_record(out: Path) -> tuple[Path, Path]:
@@ -69,7 +69,7 @@ def write_record(
         "classes": corrected.labels.values.tolist(),
         "names": list(corrected.labels.names),
     }
-    # As it stands: a file that is renamed over a temporary one would lose its lock.
+    # In place: renaming a file over a temporary one would lose its lock.
     note_file.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
@@ -78,7 +78,7 @@ def mark_unfinished(new_note: Path, note_file: Path) -> None:
 
     An export that is killed before then leaves the mark: its data may be of another export.
     """
-    write_json(note_file, read_json(new_note) | {_UNFINISHED: True})
+    write_json(note_file, read_json(new_note) | {_UNFINISHED_NAME: True})
 
 
 def read_corrections(out: Path | str) -> list[Correction]:
@@ -121,7 +121,7 @@ def _read_note(out: Path) -> dict[str, Any]:
         raise FileError(
             name_file(note_file), f"is not a record of an export ({why})", "Name what was exported"
         ) from error
-    if _UNFINISHED in note:
+    if _UNFINISHED_NAME in note:
         raise FileError(
             f"export {str(out)!r}",
             "was interrupted, so its record may belong to other data",
@@ -142,7 +142,7 @@ def _check_note(note: Any) -> None:
     )
     if not is_plain or len(set(map(str, classes))) < len(classes):
         raise ValueError("classes that are not class names")
-    label = {"label": str} if "label" in note else {}  # which tables alone have
+    label = {"label": str} if "label" in note else {}  # which only tables have
     for key, kind in {"to": str, "left": int, **label}.items():
         if not isinstance(note.get(key), kind):
             raise TypeError(f"{note.get(key)!r:.40} as {key!r}")

@@ -229,7 +229,7 @@ def read_csv_text(samples: SourceSamples | None) -> CsvText | None:
         positions = select_split(column, source["split"], file)
         frame = frame.iloc[positions].reset_index(drop=True)
     _check_unchanged(len(frame), samples)
-    # As pandas calls the columns, two of one name told apart.
+    # As pandas names the columns: columns with the same name are numbered.
     names = read_csv(file, dialect, nrows=0).columns.tolist()
     label = "label" if source["label"] is None else source["label"]
     return CsvText(frame, header, label, names.index(label), dialect, positions)
@@ -276,8 +276,8 @@ def _encode_png(pixels: NDArray[np.uint8]) -> bytes:
     from PIL import Image
 
     file = io.BytesIO()
-    plain = np.ascontiguousarray(pixels[..., 0] if pixels.shape[-1] == 1 else pixels)
-    Image.fromarray(plain).save(file, "PNG")
+    image = np.ascontiguousarray(pixels[..., 0] if pixels.shape[-1] == 1 else pixels)
+    Image.fromarray(image).save(file, "PNG")
     return file.getvalue()
 
 

@@ -27,7 +27,9 @@ from uqled.storage.reading import explain_file_problems, name_file, name_folder
 if sys.platform != "win32":  # on Windows, abandoned folders are recognised by their age
     import fcntl
 
-_HIDDEN = f"{PREFIX}export-"  # prefix of folders that are being built, and of nothing else
+_TEMPORARY_PREFIX = (
+    f"{PREFIX}export-"  # prefix of folders that are being built, and of nothing else
+)
 _MAX_FLUSHES = 1_000  # files that are flushed one by one at the most
 
 
@@ -103,13 +105,13 @@ def build_folder(out: Path) -> Iterator[Path]:
 def _create_hidden(parent: Path) -> tuple[Path, int | None]:
     """A new folder, and a descriptor that holds its lock."""
     while True:
-        hidden_folder = parent / f"{_HIDDEN}{secrets.token_hex(8)}"
+        hidden_folder = parent / f"{_TEMPORARY_PREFIX}{secrets.token_hex(8)}"
         try:
             hidden_folder.mkdir()
         except FileExistsError:
             continue
         lock = _lock(hidden_folder)
-        if hidden_folder.is_dir():  # nobody took it for an abandoned one before it was locked
+        if hidden_folder.is_dir():  # nobody removed it as abandoned before it was locked
             return hidden_folder, lock
         if lock is not None:
             os.close(lock)
@@ -119,7 +121,7 @@ def _remove_abandoned(parent: Path) -> None:
     """Remove the hidden folders of killed exports, but not those that another process is
     building."""
     with suppress(OSError):
-        for path in parent.glob(f"{_HIDDEN}*"):
+        for path in parent.glob(f"{_TEMPORARY_PREFIX}*"):
             if path.is_symlink() or not path.is_dir():
                 continue
             if sys.platform == "win32":

@@ -55,7 +55,7 @@ def make_transformer(data: Dataset, *, takes_sparse: bool, name: str, ordinal: b
     texts = [at for at, column in enumerate(data.inputs.columns) if column in prose]
     numeric = [at for at, t in enumerate(types) if _is_number(t)]
     words = [at for at, t in enumerate(types) if not _is_number(t) and at not in texts]
-    # A missing category is a category; one that training did not see is none.
+    # A missing value is a category of its own; one unseen in training is ignored.
     one_hot = OneHotEncoder(handle_unknown="infrequent_if_exist", max_categories=_MAX_CATEGORIES)
     ordinal_encoder = OrdinalEncoder(
         handle_unknown="use_encoded_value", unknown_value=-1, encoded_missing_value=-2

@@ -122,7 +122,7 @@ def load_weights(network: nn.Module, path: str) -> None:
             if isinstance(state, dict) and isinstance(state.get(key), dict):
                 state = state[key]
         missing, _ = network.load_state_dict(state, strict=False)
-    except Exception as error:  # torch raises anything on a file that is none of its own
+    except Exception as error:  # torch may raise anything on a file that it did not write
         raise InputError(
             "encoder",
             f"has weights {path!r} that cannot be read ({first_line(error)})",

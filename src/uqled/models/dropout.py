@@ -26,7 +26,7 @@ _ACTIVATION_FUNCTIONS = {
     *("relu", "relu6", "leaky_relu", "prelu", "rrelu", "elu", "selu", "celu", "gelu", "silu"),
     *("mish", "hardswish", "hardtanh", "hardsigmoid", "tanh", "sigmoid", "softplus", "glu"),
 }
-_NO_TENSOR = {"size", "dim", "numel", "shape", "ndim", "dtype", "device"}  # what these yield
+_NO_TENSOR = {"size", "dim", "numel", "shape", "ndim", "dtype", "device"}  # these return no tensor
 
 
 class Dropout(nn.Dropout):
@@ -42,7 +42,7 @@ class Dropout(nn.Dropout):
         steps = round(self.p * _STEPS)
         if not self.training or x.device.type != "cpu" or not 0 < steps < _STEPS:
             return super().forward(x)
-        keep = torch.empty_like(x, dtype=torch.bool)  # laid out in memory as x is
+        keep = torch.empty_like(x, dtype=torch.bool)  # in the memory layout of x
         words = torch.empty((keep.numel() + 3) // 4, dtype=torch.int64).random_(-(2**63), None)
         bits = words.view(torch.int16)[: keep.numel()]
         torch.ge(bits, steps - _STEPS // 2, out=keep.as_strided((keep.numel(),), (1,)))
@@ -182,7 +182,7 @@ def _trace_network(model: nn.Module) -> fx.Graph:
         model.train(training)
         try:
             graphs.append(_DropoutTracer().trace(model))
-        except Exception as error:  # whatever a forward does that a graph cannot hold
+        except Exception as error:  # `forward` may do anything that a graph cannot express
             raise InputError(
                 "model",
                 f"({type(model).__name__}) has a forward that torch.fx cannot record: {error}",
@@ -191,8 +191,8 @@ def _trace_network(model: nn.Module) -> fx.Graph:
     if str(graphs[0]) != str(graphs[1]):
         raise InputError(
             "model",
-            f"({type(model).__name__}) asks in its forward whether it is being trained (dropout "
-            "applied as a function, perhaps)",
+            f"({type(model).__name__}) checks in its forward whether it is being trained "
+            "(perhaps to apply dropout as a function)",
             "Put nn.Dropout layers into its forward",
         )
     return graphs[1]

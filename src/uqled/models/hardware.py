@@ -14,7 +14,7 @@ import torch
 
 _PROBE = "import torch; x = torch.ones(64, 64, dtype=torch.bfloat16); (x @ x).sum()"
 _PROBE_SECONDS = 60
-# Of mallopt in glibc's malloc.h, and what it begins with.
+# Parameters of mallopt from glibc's malloc.h, and their initial values.
 _TRIM_THRESHOLD, _MMAP_THRESHOLD, _MMAP_MAX = -1, -3, -4
 _KEEP_ALL, _USUAL_MAPS, _USUAL_THRESHOLD = 2**31 - 1, 65_536, 32 << 20
 _TENSOR_CORES = (7, 0)  # the first compute capability that has them

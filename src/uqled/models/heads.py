@@ -7,7 +7,7 @@ from torch import nn
 
 from uqled.models.dropout import Dropout
 
-_HIDDEN = 256
+_HIDDEN_UNITS = 256
 
 
 def make_head(n_features: int, n_classes: int, seed: int) -> nn.Sequential:
@@ -17,8 +17,8 @@ def make_head(n_features: int, n_classes: int, seed: int) -> nn.Sequential:
         return nn.Sequential(
             nn.BatchNorm1d(n_features, affine=False),
             Dropout(0.5),
-            nn.Linear(n_features, _HIDDEN),
+            nn.Linear(n_features, _HIDDEN_UNITS),
             nn.ReLU(inplace=True),
             Dropout(0.5),
-            nn.Linear(_HIDDEN, n_classes),
+            nn.Linear(_HIDDEN_UNITS, n_classes),
         )

@@ -76,18 +76,18 @@ class SplitNetwork:
         reason: str | None = None,
     ) -> None:
         self.model = model
-        self._before, self._after, self._overwrites = before, after, overwrites
+        self._layers_before, self._layers_after, self._overwrites = before, after, overwrites
         self.reason = reason
 
     def compute_shared(self, batch: Tensor) -> tuple[Any, ...]:
         """What all passes have in common."""
-        return (batch,) if self._before is None else self._before(batch)
+        return (batch,) if self._layers_before is None else self._layers_before(batch)
 
     def compute_logits(self, activations: tuple[Any, ...]) -> Tensor:
         """One pass over the rest."""
         if self._overwrites:
             activations = tuple(x.clone() if isinstance(x, Tensor) else x for x in activations)
-        return (self.model if self._after is None else self._after)(*activations)
+        return (self.model if self._layers_after is None else self._layers_after)(*activations)
 
 
 def split_at_dropout(model: nn.Module, example: Tensor) -> SplitNetwork:
@@ -111,7 +111,7 @@ def split_at_dropout(model: nn.Module, example: Tensor) -> SplitNetwork:
             )
         try:
             parts = _split_at_dropout(model)
-            for overwrites in (False, True):  # what comes before, as dropout with inplace=True does
+            for overwrites in (False, True):  # the input, as dropout with inplace=True does
                 split = SplitNetwork(model, *parts, overwrites=overwrites)
                 with _seed_generators(0, example.device):
                     if _are_close(
@@ -119,7 +119,7 @@ def split_at_dropout(model: nn.Module, example: Tensor) -> SplitNetwork:
                     ):
                         return split
             whole_network.reason = "cut in two, it gives other numbers"
-        except Exception as error:  # whatever a forward does that a graph cannot hold
+        except Exception as error:  # `forward` may do anything that a graph cannot express
             whole_network.reason = f"torch.fx cannot follow its forward: {error}"
     return whole_network
 
@@ -159,8 +159,8 @@ class _SplitTracer(fx.Tracer):
     """Looks into a module only where there is dropout: the rest need not be traceable."""
 
     def is_leaf_module(self, module: nn.Module, name: str) -> bool:
-        plain = isinstance(module, _DropoutNd) or not dropout_layers(module)
-        return plain or super().is_leaf_module(module, name)
+        is_leaf = isinstance(module, _DropoutNd) or not dropout_layers(module)
+        return is_leaf or super().is_leaf_module(module, name)
 
 
 def _split_at_dropout(model: nn.Module) -> tuple[nn.Module, nn.Module]:

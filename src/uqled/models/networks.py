@@ -25,7 +25,7 @@ ImageShape = tuple[int, int, int]
 
 VGG11 = (64, "pool", 128, "pool", 256, 256, "pool", 512, 512, "pool", 512, 512, "pool")
 RESNET50 = ((3, 64), (4, 128), (6, 256), (3, 512))  # blocks, width of each stage
-SMALL = (32, 64, 128, 128)
+SMALL_WIDTHS = (32, 64, 128, 128)
 SMALL_HIDDEN = 128
 SMALL_SIDE = 4  # at most, of what the hidden layer sees
 DROPOUT_LAYERS = 5
@@ -92,10 +92,10 @@ def small(n_classes: int, image_shape: ImageShape, p: float = 0.5) -> nn.Module:
     """
     height, width, channels = image_shape
     layers: OrderedDict[str, nn.Module] = OrderedDict()
-    for i, out in enumerate(SMALL, start=1):
+    for i, out in enumerate(SMALL_WIDTHS, start=1):
         layers[f"conv{i}"], layers[f"norm{i}"] = _make_convolution(channels, out, 3)
         layers[f"relu{i}"] = nn.ReLU(inplace=True)
-        if p > 0 and i == len(SMALL):
+        if p > 0 and i == len(SMALL_WIDTHS):
             layers["dropout1"] = Dropout(p)
         if min(height, width) > SMALL_SIDE + 1:
             layers[f"pool{i}"] = nn.MaxPool2d(2)
@@ -196,7 +196,7 @@ def build(
             "Write it as def network(n_classes, image_shape), image_shape being (H, W, C)",
         ) from None
     except ValueError:
-        pass  # something built in, which has no signature
+        pass  # a built-in, which has no signature
     with torch.random.fork_rng([]):
         torch.manual_seed(seed)
         model = factory(n_classes=n_classes, image_shape=image_shape)
@@ -227,8 +227,8 @@ def _find_factory(network: str | Callable[..., nn.Module]) -> Callable[..., nn.M
         raise InputError(
             "model", f"is {network!r}", f"Use one of {names}, or module:function of your own"
         )
-    here = str(Path.cwd())
-    sys.path.insert(0, here)
+    folder = str(Path.cwd())
+    sys.path.insert(0, folder)
     try:
         function: Callable[..., nn.Module] = getattr(import_module(module), name)
     except (ImportError, AttributeError) as error:
@@ -238,7 +238,7 @@ def _find_factory(network: str | Callable[..., nn.Module]) -> Callable[..., nn.M
             "Write module:function for a module that Python finds from this folder",
         ) from error
     finally:
-        sys.path.remove(here)
+        sys.path.remove(folder)
     if not callable(function):
         raise InputError("model", f"{network!r} is not a function", "Name a function or a class")
     return function

@@ -79,15 +79,15 @@ def apply_noise_kind(
         noisy, is_error = matrices.instance_noise(
             labels, inputs.pred_probs, rate=inputs.rate, seed=seed, classes=classes
         )
-        intended = None
+        intended_matrix = None
     else:
-        intended = _MATRICES[kind](inputs)
-        names = intended.classes
+        intended_matrix = _MATRICES[kind](inputs)
+        names = intended_matrix.classes
         exact = None if kind == "sparse" else rate
-        noisy, is_error = matrices.apply_noise(labels, intended, rate=exact, seed=seed)
-    realised = matrices.realised_matrix(labels, noisy, names)
+        noisy, is_error = matrices.apply_noise(labels, intended_matrix, rate=exact, seed=seed)
+    realised_matrix = matrices.realised_matrix(labels, noisy, names)
     counts = np.bincount(matrices.encode_known_labels(labels, names).codes, minlength=len(names))
-    return NoisyLabels(kind, noisy, is_error, intended, realised, counts)
+    return NoisyLabels(kind, noisy, is_error, intended_matrix, realised_matrix, counts)
 
 
 @dataclass(frozen=True)

@@ -33,7 +33,7 @@ from uqled.noise.transition import (
 Noisy = tuple[NDArray[Any], NDArray[np.bool_]]
 """[N] labels, and [N] True where a label is not the one it was."""
 
-_TIE = 1e-9  # a score within this (relative) of its threshold is on it: rounding decides nothing
+_TIE = 1e-9  # relative distance up to which a score equals its threshold: rounding decides nothing
 
 
 def similarity_scores(
@@ -116,14 +116,14 @@ def pair_matrix(
     if pairs is None:
         return TransitionMatrix(np.roll(np.eye(len(names)), 1, axis=1), names).at_rate(rate)
     T = np.eye(len(names))
-    for true, given in pairs.items():
-        if str(true) not in names or str(given) not in names or str(true) == str(given):
+    for true, label in pairs.items():
+        if str(true) not in names or str(label) not in names or str(true) == str(label):
             raise InputError(
                 "pairs",
-                f"maps {true!r} to {given!r}",
+                f"maps {true!r} to {label!r}",
                 f"Name two different classes of {', '.join(names[:20])}",
             )
-        i, j = names.index(str(true)), names.index(str(given))
+        i, j = names.index(str(true)), names.index(str(label))
         T[i, [i, j]] = 1 - rate, rate
     return TransitionMatrix(T, names)
 
@@ -217,13 +217,13 @@ def instance_noise(
     N, rng = len(coded_labels), _make_generator(seed)
     count = round(check_fraction(rate, "rate") * N)
     doubt = probs.sum(axis=1, dtype=np.float64) - probs[np.arange(N), coded_labels.codes]  # [N]
-    able = int((doubt > 0).sum())
-    if count > able:
+    n_flippable = int((doubt > 0).sum())
+    if count > n_flippable:
         raise InputError(
             "rate",
-            f"is {rate}, so that {count} of {N} samples would flip, but only {able} have any "
-            "probability outside their own class",
-            f"Lower it to at most {able}/{N}, or pass less confident probabilities",
+            f"is {rate}, so that {count} of {N} samples would flip, but only {n_flippable} have "
+            "any probability outside their own class",
+            f"Lower it to at most {n_flippable}/{N}, or pass less confident probabilities",
         )
     # A clock per sample that rings at the rate of its doubt: the first to ring are a weighted draw.
     times = np.full(N, np.inf)
@@ -357,11 +357,11 @@ def encode_known_labels(
 
 def _decode_labels(labels: Any, coded_labels: Labels, codes: NDArray[np.int32]) -> Noisy:
     """The new labels in the type of the given ones, and where the two differ."""
-    given, is_error = to_numpy(labels).reshape(-1), codes != coded_labels.codes
+    array, is_error = to_numpy(labels).reshape(-1), codes != coded_labels.codes
     fits = (
-        coded_labels.values.astype(given.dtype) == coded_labels.values
+        coded_labels.values.astype(array.dtype) == coded_labels.values
     ).all()  # "cat" fits in <U3
-    dtype = given.dtype if fits else np.promote_types(given.dtype, coded_labels.values.dtype)
-    noisy = given.astype(dtype)
+    dtype = array.dtype if fits else np.promote_types(array.dtype, coded_labels.values.dtype)
+    noisy = array.astype(dtype)
     noisy[is_error] = coded_labels.values.astype(dtype)[codes[is_error]]
     return noisy, is_error

@@ -50,7 +50,7 @@ class TransitionMatrix:
         T = make_square_matrix(probabilities, "probabilities")
         is_number = isinstance(classes, int | np.integer)
         names = list_class_names(len(T) if classes is None or is_number else classes)
-        # A number is compared before there is a name for each: it may be any.
+        # Compare the number first, before making that many names: it may be huge.
         count = int(classes) if is_number else len(names)  # type: ignore[arg-type]
         if count != len(T):
             raise InputError(
@@ -127,7 +127,7 @@ class TransitionMatrix:
         read = _parse_json if _check_suffix(path) == ".json" else _parse_csv
         try:
             content = read_file(path, "json_bytes")
-            return cls(*read(content.decode("utf-8-sig")))  # Excel marks its files so
+            return cls(*read(content.decode("utf-8-sig")))  # Excel writes a byte-order mark
         except Exception as error:  # JSON too deep, cells too long, numbers too large
             if isinstance(error, FileError) and error.__cause__ is None:
                 why = error.problem  # a pipe, or too large
@@ -162,9 +162,9 @@ def make_square_matrix(array: ArrayLike, argument: str) -> Matrix:
         raise InputError(
             argument, f"has shape {matrix.shape}", "Pass one row and one column per class, K >= 2"
         )
-    wrong = ~(np.isfinite(matrix) & (matrix >= 0))
-    if wrong.any():
-        i, j = map(int, np.argwhere(wrong)[0])
+    is_error = ~(np.isfinite(matrix) & (matrix >= 0))
+    if is_error.any():
+        i, j = map(int, np.argwhere(is_error)[0])
         raise InputError(
             argument,
             f"contains {matrix[i, j]} at row {i}, column {j}",
@@ -188,10 +188,10 @@ def refuse_classes_without_target(
 
 
 def _refuse_wrong_sums(T: Matrix, names: tuple[str, ...]) -> None:
-    wrong = np.abs(T.sum(axis=1) - 1) > _SUM_TOLERANCE
-    if not wrong.any():
+    is_wrong = np.abs(T.sum(axis=1) - 1) > _SUM_TOLERANCE
+    if not is_wrong.any():
         return
-    k = int(wrong.argmax())
+    k = int(is_wrong.argmax())
     is_transposed = (np.abs(T.sum(axis=0) - 1) <= _SUM_TOLERANCE).all()
     raise InputError(
         "probabilities",
@@ -221,7 +221,7 @@ def _parse_csv(text: str) -> tuple[list[list[float]], Sequence[str] | None]:
     rows = [row for row in csv.reader(io.StringIO(text)) if row]
     try:
         float(rows[0][0])
-    except ValueError:  # the corner between the names
+    except ValueError:  # the empty corner of the header
         names = rows[0][1:]
     else:
         return [[float(cell) for cell in row] for row in rows], None

@@ -39,7 +39,7 @@ def write_checkpoint(
     with replace_file(path) as part:
         try:
             torch.save(state, part)
-        except RuntimeError as error:  # what torch makes of any error of the disk
+        except RuntimeError as error:  # torch's error for any disk problem
             raise FileError(
                 name_file(path),
                 f"cannot be written ({first_line(error)})",
@@ -94,7 +94,7 @@ def fits_model(checkpoint: Any, model: nn.Module) -> bool:
 
 
 def _is_compatible(checkpoint: Any, value: Any) -> bool:
-    if not isinstance(value, Tensor):  # what a network keeps besides its weights
+    if not isinstance(value, Tensor):  # state other than weights
         return type(checkpoint) is type(value)
     return (
         isinstance(checkpoint, Tensor)

@@ -31,7 +31,7 @@ from uqled.progress import Progress
 from uqled.storage.run import Predictions, Run
 
 _UNITS = 1_000  # of progress, per fold
-_ALONE_SHARE = 0.9  # of as many groups as samples, from which on there are few copies
+_ALONE_SHARE = 0.9  # groups per sample, from which on there are few copies
 _SMALL_SHARE = 0.2  # of a fold, up to which a group moves as a whole without making it uneven
 _MANY_GROUPS = 5_000  # from here on, scikit-learn's folds of groups take long to make
 
@@ -91,9 +91,9 @@ def cross_validate(
         Options of networks: `epochs`, `batch_size`, `lr`, `preset`, `device`, `precision`,
         `augment`.
     """
-    where: dict[str, Any] = {"workers": workers, "cpus": cpus, "gpus": gpus, "address": address}
+    options: dict[str, Any] = {"workers": workers, "cpus": cpus, "gpus": gpus, "address": address}
     folds, passes, seed = check_counts_and_seed(folds, passes, seed)
-    check_engine_options(engine, where)
+    check_engine_options(engine, options)
     own_passes, uncertainty = _separate_own_passes(uncertainty, data)
     bar = Progress(progress)
     with bar.stage("preparing the model", says_end=False):
@@ -131,7 +131,7 @@ def cross_validate(
         is_even = isinstance(learner, EnsembleLearner)  # trained step by step
         with (
             make_engine(
-                engine if work.missing_folds else None, **where, store=_measure_inputs(data)
+                engine if work.missing_folds else None, **options, store=_measure_inputs(data)
             ) as workplace,
             bar.stage(
                 name,
@@ -328,15 +328,15 @@ def check_counts_and_seed(folds: int, passes: int, seed: int) -> tuple[int, int,
     )
 
 
-def check_engine_options(engine: str | Engine | None, where: Mapping[str, Any]) -> None:
+def check_engine_options(engine: str | Engine | None, options: Mapping[str, Any]) -> None:
     """Refuse options that only a cluster has, before anything is written."""
     if engine is not None and engine not in ENGINES and isinstance(engine, str):
         raise InputError("engine", f"is {engine!r}", f"Choose one of {', '.join(ENGINES)}")
     if engine == "ray":
         check_ray_is_installed()
-    usual = {"workers": None, "cpus": 1, "gpus": 0, "address": None}
-    for name, value in where.items():
-        if engine != "ray" and value != usual[name]:
+    defaults = {"workers": None, "cpus": 1, "gpus": 0, "address": None}
+    for name, value in options.items():
+        if engine != "ray" and value != defaults[name]:
             raise InputError(
                 name, f"is {value!r} without `engine='ray'`", "Leave it out, or add `engine='ray'`"
             )

@@ -104,10 +104,8 @@ def compute_here(folds: Folds, advance: Advance) -> None:
 def compute_distributed(folds: Folds, advance: Advance, engine: Engine) -> None:
     """Compute the folds that are missing on an engine whose workers are processes of their own."""
     missing = folds.missing_folds
-    run = Run(folds.run.path.resolve())  # a worker has another working directory
-    sent_folds = replace(
-        folds, run=run, data=replace(folds.data)
-    )  # without the hashes it has cached
+    run = Run(folds.run.path.resolve())  # a worker may have another working directory
+    sent_folds = replace(folds, run=run, data=replace(folds.data))  # without its cached hashes
     learner = folds.learner
     members = learner.count_fits(folds.passes) if isinstance(learner, EnsembleLearner) else 0
     with _watch_notes(run, missing, advance):
@@ -207,7 +205,7 @@ def _measure_progress(run: Run, fold: int) -> float:
     for path in (folder / PROGRESS, *(member / PROGRESS for member in list_member_folders(folder))):
         try:
             share = float(read_text(path))
-        except ValueError:  # none yet, renamed under our hands, or no number
+        except ValueError:  # not there yet, just renamed, or not a number
             continue
         if share > 0:  # and so no NaN
             shares[path.parent != folder] += share

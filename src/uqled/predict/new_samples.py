@@ -149,7 +149,7 @@ class _StoredModel:
             or not isinstance(uncertainty, str)
             or not isinstance(members, list)
             or not all(isinstance(one, str) for one in members)
-            or len(set(members)) < len(members)  # a member that is fitted any number of times
+            or len(set(members)) < len(members)  # the same member named twice
             or bool(members) != is_committee
             or type(epochs) is not int
             or not 0 < epochs <= _MAX_EPOCHS
@@ -246,7 +246,7 @@ def combine_new_members(
     assert new_predictions.passes is not None
     combination = combine_members(
         np.concatenate([before, new_predictions.passes], axis=1),
-        np.concatenate([codes, np.zeros(n, codes.dtype)]),  # what fits the others' is not used
+        np.concatenate([codes, np.zeros(n, codes.dtype)]),  # not used for the others
         np.repeat([0, 1], [len(codes), n]),
     )
     return FoldPredictions(

@@ -52,50 +52,54 @@ def make_run(
     ids
         [N] what you call the samples. Default: those of the data, or row numbers.
     """
-    whole = arrays.check_pred_probs(pred_probs).astype(np.float32)
+    probs = arrays.check_pred_probs(pred_probs).astype(np.float32)
     own_passes = None if passes is None else arrays.check_passes(passes).astype(np.float32)
-    K = whole.shape[1]
+    K = probs.shape[1]
     options.setdefault("spellings", "keep")  # the columns of pred_probs are the classes
     dataset = data if data is None or isinstance(data, Dataset) else load(data, **options)
-    labels, is_missing = _separate_unlabelled(labels, dataset, len(whole))
-    softmax, unlabelled_probs = whole[~is_missing], whole[is_missing]
-    if own_passes is not None and own_passes.shape[1] == len(whole):
+    labels, is_missing = _separate_unlabelled(labels, dataset, len(probs))
+    softmax, unlabelled_probs = probs[~is_missing], probs[is_missing]
+    if own_passes is not None and own_passes.shape[1] == len(probs):
         own_passes = own_passes[:, ~is_missing]
     N = len(softmax)
     _check_sample_count(dataset, N)
-    given = _choose_labels(labels, dataset, K, classes)
+    chosen_labels = _choose_labels(labels, dataset, K, classes)
     arrays.check_shapes_match(
-        len(given), softmax.shape, None if own_passes is None else own_passes.shape
+        len(chosen_labels), softmax.shape, None if own_passes is None else own_passes.shape
     )
     names, missing_names = _name_samples(ids, dataset, is_missing)
     configuration = {
         "model": "your own predictions",
         "samples": N,
-        "classes": list(given.names),
+        "classes": list(chosen_labels.names),
         "passes": 0 if own_passes is None else len(own_passes),
     }
     with Run.hold(Path(out), configuration) as run:
         run.write_data(
-            given,
+            chosen_labels,
             names.tolist(),
             None if dataset is None else dataset.truth,
             np.zeros(N, np.int32),
             None if dataset is None else dataset.source,
             "" if dataset is None else dataset.inputs_fingerprint,
-            None if dataset is None else find_contradictions(replace(dataset, labels=given)),
+            None
+            if dataset is None
+            else find_contradictions(replace(dataset, labels=chosen_labels)),
         )
         run.write_fold(0, softmax, own_passes)
         run.write_predictions([np.arange(N)], K)
         if len(unlabelled_probs):
             predicted = unlabelled_probs.argmax(axis=1), [""] * len(unlabelled_probs)
             if dataset is not None:
-                labelled = replace(dataset, labels=given)
-                predicted = choose_unlabelled_classes(labelled, unlabelled_probs)
-            run.write_unlabelled(missing_names.tolist(), given, unlabelled_probs, *predicted)
+                labelled_dataset = replace(dataset, labels=chosen_labels)
+                predicted = choose_unlabelled_classes(labelled_dataset, unlabelled_probs)
+            run.write_unlabelled(
+                missing_names.tolist(), chosen_labels, unlabelled_probs, *predicted
+            )
         if dataset is not None:
             if dataset.kind == "table" and len(dataset) == N:
                 write_table_vectors(run.path, dataset)
-            inspection = add_prediction_findings(inspect(dataset), given, softmax)
+            inspection = add_prediction_findings(inspect(dataset), chosen_labels, softmax)
             run.write_inspection(inspection.to_json())
     return run.predictions()
 
@@ -153,7 +157,7 @@ def _name_samples(
     if ids is None and dataset is not None:
         return make_ids(dataset.ids), make_ids(dataset.unlabelled)
     names = make_ids(range(len(is_missing)) if ids is None else ids)
-    if len(names) != len(is_missing):  # refused where they are compared with the labels
+    if len(names) != len(is_missing):  # refused later, when compared with the labels
         return names, names[:0]
     return names[~is_missing], names[is_missing]
 
@@ -177,24 +181,24 @@ def _choose_labels(
         if dataset is None:
             raise InputError("labels", "are missing", "Pass them, or data that has them")
         labels = dataset.labels.values[dataset.labels.codes]
-    given = arrays.encode_labels(labels, n_classes=n_classes, classes=classes)
-    if dataset is not None and len(given) == len(dataset):
-        _refuse_other_labels(given, dataset)
-    return given
+    chosen_labels = arrays.encode_labels(labels, n_classes=n_classes, classes=classes)
+    if dataset is not None and len(chosen_labels) == len(dataset):
+        _refuse_other_labels(chosen_labels, dataset)
+    return chosen_labels
 
 
-def _refuse_other_labels(given: Labels, dataset: Dataset) -> None:
+def _refuse_other_labels(chosen_labels: Labels, dataset: Dataset) -> None:
     """Refuse labels in a different order from the data's: samples would be shown with the labels of
     others."""
-    own: NDArray[Any] = np.array(dataset.labels.names, dtype=object)[dataset.labels.codes]
-    theirs: NDArray[Any] = np.array(given.names, dtype=object)[given.codes]
+    own_names: NDArray[Any] = np.array(dataset.labels.names, dtype=object)[dataset.labels.codes]
+    theirs: NDArray[Any] = np.array(chosen_labels.names, dtype=object)[chosen_labels.codes]
     values = dataset.labels.values.astype(str)[dataset.labels.codes]
-    wrong = np.flatnonzero((own != theirs) & (values != theirs))
-    if len(wrong):
-        at = int(wrong[0])
+    differences = np.flatnonzero((own_names != theirs) & (values != theirs))
+    if len(differences):
+        at = int(differences[0])
         raise InputError(
             "labels",
-            f"differ from the data's in {len(wrong):,} rows (sample {dataset.ids[at]!r} is "
-            f"{theirs[at]!r}, and {own[at]!r} in the data)",
+            f"differ from the data's in {len(differences):,} rows (sample {dataset.ids[at]!r} is "
+            f"{theirs[at]!r}, and {own_names[at]!r} in the data)",
             "Pass both in the same order",
         )

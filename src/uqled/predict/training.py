@@ -77,7 +77,7 @@ def make_fabric(training: Training) -> Any:
     """The device, the number of them and the precision."""
     precision: Any = resolve_precision(training)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # hints about hardware that is there but not asked for
+        warnings.simplefilter("ignore")  # hints about hardware that is available but not requested
         try:
             return Fabric(
                 accelerator=training.device,
@@ -136,7 +136,7 @@ def train(
     )
     with keep_freed_memory():
         fabric.launch(fit, model)
-    if not one_process:  # the weights are in the checkpoint: tensors of an ended process are gone
+    if not one_process:  # read from the checkpoint: the process and its tensors are gone
         path = folder / CHECKPOINT
         checkpoint = read_checkpoint(path, "cpu")
         if checkpoint is None or not fits_model(checkpoint["model"], model):

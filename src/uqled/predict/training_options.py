@@ -57,18 +57,18 @@ PRESETS = {
 
 def resolve_training(options: Mapping[str, Any]) -> Training:
     """The preset with the given options replaced; anything else is refused by name."""
-    given = {name: value for name, value in options.items() if value is not None}
-    preset = given.pop("preset", "fast")
+    set_options = {name: value for name, value in options.items() if value is not None}
+    preset = set_options.pop("preset", "fast")
     if not isinstance(preset, str) or preset not in PRESETS:
         raise InputError("preset", f"is {preset!r}", f"Choose one of {', '.join(PRESETS)}")
     known_options = [field.name for field in fields(Training)]
-    if unknown := sorted(given.keys() - set(known_options)):
+    if unknown := sorted(set_options.keys() - set(known_options)):
         raise InputError(
             unknown[0], "is not a training option", f"Choose among {', '.join(known_options)}"
         )
-    training = replace(PRESETS[preset], **given)
+    training = replace(PRESETS[preset], **set_options)
     _check_training(training)
-    return training if "milestones" in given else _scale_milestones(training, PRESETS[preset])
+    return training if "milestones" in set_options else _scale_milestones(training, PRESETS[preset])
 
 
 def _scale_milestones(training: Training, preset: Training) -> Training:
@@ -82,7 +82,7 @@ def _scale_milestones(training: Training, preset: Training) -> Training:
 def _check_training(training: Training) -> None:
     for name, low in (("epochs", 1), ("batch_size", 2), ("devices", 1)):
         arrays.check_whole_number(getattr(training, name), name, low=low, high=MAX_COUNT)
-    most = sys.float_info.max  # a larger integer is no float
+    most = sys.float_info.max  # a larger integer does not fit a float
     for name, high in (("lr", most), ("momentum", 1.0), ("weight_decay", most)):
         value = getattr(training, name)
         is_number = isinstance(value, int | float) and not isinstance(value, bool)

@@ -23,8 +23,8 @@ from uqled.noise.transition import TransitionMatrix
 from uqled.storage.atomic import replace_file
 from uqled.storage.reading import name_file
 
-_NUMBERED = 20  # classes up to which a number fits in every cell
-_NAMED = 110  # classes up to which every name fits beside its row
+_MAX_NUMBERED = 20  # classes up to which a number fits in every cell
+_MAX_NAMED = 110  # classes up to which every name fits beside its row
 _LONGEST_NAME = 24
 _NORM = PowerNorm(0.5, vmin=0, vmax=1)  # a flip of 1 % is visible beside a diagonal of 80 %
 
@@ -93,7 +93,7 @@ def _draw_matrix(axes: Axes, matrix: TransitionMatrix, title: str, side: float) 
     axes.set_title(escape_figure_text(title))
     axes.set_xlabel("given class")
     axes.set_ylabel("true class")
-    class_numbers = range(0, K, math.ceil(K / _NAMED))
+    class_numbers = range(0, K, math.ceil(K / _MAX_NAMED))
     names = [_shorten_name(matrix.classes[k]) for k in class_numbers]
     size = min(
         10.0, 0.8 * 72 * side / len(class_numbers)
@@ -102,7 +102,7 @@ def _draw_matrix(axes: Axes, matrix: TransitionMatrix, title: str, side: float) 
     axes.set_xticks(class_numbers, labels=names, fontsize=size, rotation=90 if upright else 0)
     axes.set_yticks(class_numbers, labels=names, fontsize=size)
     axes.tick_params(length=2)
-    if K <= _NUMBERED:
+    if K <= _MAX_NUMBERED:
         _write_numbers(axes, matrix)
     return image
 

@@ -83,11 +83,11 @@ def describe_noise(noisy: NoisyLabels) -> str:
     ]
     rows = [("true class", "samples", "wrong", "goes to")]
     for k, name in enumerate(noisy.realised.classes[:_MAX_CLASSES]):
-        wrong = _format_shares(noisy, k, k, complement=True) if noisy.counts[k] else "-"
-        rows.append((name, f"{noisy.counts[k]:,}", wrong, _describe_targets(noisy, k)))
+        error_share = _format_shares(noisy, k, k, complement=True) if noisy.counts[k] else "-"
+        rows.append((name, f"{noisy.counts[k]:,}", error_share, _describe_targets(noisy, k)))
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for name, count, wrong, goes in rows:
-        cells = (name.ljust(widths[0]), count.rjust(widths[1]), wrong.rjust(widths[2]), goes)
+    for name, count, error_share, goes in rows:
+        cells = (name.ljust(widths[0]), count.rjust(widths[1]), error_share.rjust(widths[2]), goes)
         lines.append("  ".join(("", *cells)).rstrip())
     n_left = len(noisy.realised.classes) - _MAX_CLASSES
     return "\n".join([*lines, *([f"  ... and {n_left:,} classes more"] if n_left > 0 else [])])

@@ -98,8 +98,8 @@ def plot_errors(errors: LabelErrors) -> Figure:
     pairs = errors.answer.confused_pairs[:_PAIRS][::-1]
     left.barh(
         [
-            escape_figure_text(f"{given} \N{RIGHTWARDS ARROW} {suggested}")
-            for given, suggested, _ in pairs
+            escape_figure_text(f"{label} \N{RIGHTWARDS ARROW} {suggested}")
+            for label, suggested, _ in pairs
         ],
         [number for *_, number in pairs],
         color="#c4411b",

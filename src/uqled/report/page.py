@@ -278,8 +278,10 @@ def _make_error_tile(answer: Answer) -> Tile:
     if answer.is_at_chance:
         return Tile(title, "unknown", "the model predicts no better than chance")
     if number is None:
-        wrong = answer.n_off_diagonal
-        return Tile(title, f"{wrong:,}", f"{wrong / answer.n_samples:.2%}, by the noise matrix")
+        n_errors = answer.n_off_diagonal
+        return Tile(
+            title, f"{n_errors:,}", f"{n_errors / answer.n_samples:.2%}, by the noise matrix"
+        )
     share = f"{number.value / answer.n_samples:.2%}"
     interval = f"80% interval {number.low:,.0f} to {number.high:,.0f}"
     return Tile(title, f"{number.value:,.0f}", f"{share}; {interval}")
@@ -332,8 +334,8 @@ def _describe_doubts(answer: Answer) -> list[str]:
 
 def _list_metric_tiles(metrics: FlagMetrics) -> list[Tile]:
     """Precision and recall, where the truth is known and some label is wrong."""
-    real, wrong = metrics.n_real, metrics.n_errors
+    real, n_errors = metrics.n_real, metrics.n_errors
     return [
         Tile("precision", f"{metrics.precision:.1%}", f"{real:,} of the flags are right"),
-        Tile("recall", f"{metrics.recall:.1%}", f"of the {wrong:,} wrong labels are flagged"),
+        Tile("recall", f"{metrics.recall:.1%}", f"of the {n_errors:,} wrong labels are flagged"),
     ]

@@ -69,7 +69,7 @@ def collect_inputs(
             data = Dataset.from_arrays(data, labels.values[labels.codes], name="labels")
         inputs = _read_dataset(labels, data)
     if pred_probs is not None or passes is not None:
-        read_inputs(labels, pred_probs, passes)  # refuses other shapes
+        read_inputs(labels, pred_probs, passes)  # raises if shapes differ
         pred_probs = None if pred_probs is None else arrays.to_numpy(pred_probs)
         passes = None if passes is None else arrays.to_numpy(passes)
         inputs = replace(inputs, pred_probs=pred_probs, passes=passes)
@@ -133,10 +133,10 @@ def _list_facts(predictions: Predictions) -> list[tuple[str, str]]:
         what = "members" if predictions.passes_kind == "heads" else "stochastic passes"
         more = f", {passes} {what}" if passes else ""
         facts.append(("model", f"{configuration['model']} ({how}{more})"))
-    begun = read_begin_time(predictions.path)
-    if begun is None:
-        begun = int((predictions.path / "pred_probs.npy").stat().st_mtime)
-    facts.append(("predicted on", datetime.fromtimestamp(begun).strftime("%Y-%m-%d %H:%M")))
+    begin_time = read_begin_time(predictions.path)
+    if begin_time is None:
+        begin_time = int((predictions.path / "pred_probs.npy").stat().st_mtime)
+    facts.append(("predicted on", datetime.fromtimestamp(begin_time).strftime("%Y-%m-%d %H:%M")))
     return facts
 
 
@@ -156,13 +156,15 @@ def list_model_facts(
         ),
     ]
     if quality.members:
-        alone = [
+        sole_values = [
             f"{one.name} {one.accuracy:.1%} (weight {one.weight:.0%})" for one in quality.members
         ]
-        facts.append(("its members alone", ", ".join(alone)))
+        facts.append(("its members alone", ", ".join(sole_values)))
     elif quality.passes_accuracy is not None:
-        both = f"softmax {quality.accuracy:.1%}, mean of the passes {quality.passes_accuracy:.1%}"
-        facts.append(("softmax and passes", both))
+        accuracies = (
+            f"softmax {quality.accuracy:.1%}, mean of the passes {quality.passes_accuracy:.1%}"
+        )
+        facts.append(("softmax and passes", accuracies))
     if quality.weak_classes:
         facts.append(("weak on", describe_weak_classes(quality)))
     return [*facts, *(("warning", line) for line in list_model_warnings(quality))]

@@ -127,7 +127,7 @@ def compare_methods(errors: LabelErrors) -> HeatMap | None:
         return None
     masks = [one.mask for one in methods.values()]
     cells = np.array([[_measure_overlap(a, b) for b in masks] for a in masks])
-    # Squared: methods that share only half of their flags differ a lot, and should look pale.
+    # Squared: methods that share only half of their flags differ a lot, so they should look pale.
     return HeatMap(list(methods), list(methods), cells.tolist(), (cells**2).tolist(), "agreement")
 
 
@@ -146,9 +146,9 @@ def map_noise(errors: LabelErrors) -> HeatMap:
     per_true = np.asarray(joint.sum(axis=0), np.float64).ravel()[classes]
     part = joint[classes][:, classes]
     counts = np.asarray(part.toarray() if hasattr(part, "toarray") else part, np.float64)
-    cells = (counts / np.maximum(per_true, 1)).T  # given x true -> true x given
+    cells = (counts / np.maximum(per_true, 1)).T  # transposed to [true, given]
     empty = np.flatnonzero(per_true == 0)
-    cells[empty, empty] = 1.0  # no sample belongs there: as `noise_matrix`, it keeps its label
+    cells[empty, empty] = 1.0  # a class without samples keeps its labels, as in `noise_matrix`
     names = [errors.labels.names[k] for k in classes.tolist()]
     off = cells * ~np.eye(len(cells), dtype=np.bool_)
     # The power makes small flips visible; the diagonal holds correct labels and stays pale.
@@ -161,15 +161,15 @@ def _find_most_confused(joint: Any) -> NDArray[np.intp]:
     from scipy.sparse import coo_array
 
     pairs = coo_array(joint)
-    given, true = pairs.coords
-    off = given != true
-    given, true, counts = given[off], true[off], pairs.data[off]
+    labels, true = pairs.coords
+    off = labels != true
+    labels, true, counts = labels[off], true[off], pairs.data[off]
     classes: dict[int, None] = {}
-    for at in np.lexsort((true, given, -counts))[: _CONFUSED_CLASSES**2].tolist():
-        both = {int(given[at]): None, int(true[at]): None}
-        if len(classes | both) > _CONFUSED_CLASSES:
+    for at in np.lexsort((true, labels, -counts))[: _CONFUSED_CLASSES**2].tolist():
+        pair_classes = {int(labels[at]): None, int(true[at]): None}
+        if len(classes | pair_classes) > _CONFUSED_CLASSES:
             break
-        classes |= both
+        classes |= pair_classes
     return np.array(sorted(classes), np.intp) if classes else np.arange(_CONFUSED_CLASSES)
 
 
@@ -206,8 +206,8 @@ def list_class_rows(errors: LabelErrors, is_error: Bools | None) -> list[ClassRo
 def _find_usual_suggestions(errors: LabelErrors) -> dict[int, int]:
     """Class -> the class most often suggested for its flags."""
     suggestions: dict[int, int] = {}
-    for given, suggested, _ in errors.ranked_pairs:
-        suggestions.setdefault(given, suggested)
+    for label, suggested, _ in errors.ranked_pairs:
+        suggestions.setdefault(label, suggested)
     return suggestions
 
 
@@ -281,8 +281,8 @@ def list_reason_rows(
         number = int(np.count_nonzero(these))
         if reason == CONTRADICTED and not number:
             continue  # rare, so it is only listed where it occurs
-        wrong = None if is_error is None else int(np.count_nonzero(is_error[these]))
-        rows.append(ReasonRow(reason, number, number / max(1, len(reasons)), wrong))
+        n_wrong = None if is_error is None else int(np.count_nonzero(is_error[these]))
+        rows.append(ReasonRow(reason, number, number / max(1, len(reasons)), n_wrong))
     return rows
 
 

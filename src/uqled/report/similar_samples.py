@@ -65,9 +65,9 @@ class SimilarSamples:
         """
         nearest = self._arrays.get(side)
         if nearest is not None:
-            kept = [int(i) for i in nearest[index] if i >= 0]
-            if side == "given" or all(self._codes[i] == k for i in kept):
-                return kept
+            nearest_samples = [int(i) for i in nearest[index] if i >= 0]
+            if side == "given" or all(self._codes[i] == k for i in nearest_samples):
+                return nearest_samples
             return self._find_nearest(index, k)
         return [] if self._rows is None else self._rows.find_nearest(index, k, _NEAREST)
 
@@ -88,8 +88,10 @@ class SimilarSamples:
             others = (sets == sets[index]) & (codes != codes[index])
             exact = np.flatnonzero(others)[:_MAX_EXACT].tolist()
         pairs = self._arrays.get("duplicates")
-        near = [] if pairs is None else np.unique(pairs[(pairs == index).any(axis=1)]).tolist()
-        return [*exact, *(i for i in near if i != index and i not in exact)]
+        near_duplicates = (
+            [] if pairs is None else np.unique(pairs[(pairs == index).any(axis=1)]).tolist()
+        )
+        return [*exact, *(i for i in near_duplicates if i != index and i not in exact)]
 
     @cached_property
     def vectors(self) -> NDArray[np.float32] | None:

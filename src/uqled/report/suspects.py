@@ -98,19 +98,19 @@ def list_suspects(
     rows = errors.suspects[places]
     probs = read_probabilities(inputs.pred_probs, inputs.passes, rows)
     names, codes, truth = errors.labels.names, errors.labels.codes, inputs.truth
-    wrong, tiers = errors.probability, errors.tier
+    probabilities, tiers = errors.probability, errors.tier
     table = read_table_rows(inputs.source, inputs.labels.codes)
-    similar = _compare_samples(errors, inputs, table)
+    similar_samples = _compare_samples(errors, inputs, table)
     cards = []
     for at, (place, z) in enumerate(zip(places.tolist(), rows.tolist(), strict=True)):
-        given, best = int(codes[z]), int(errors.suggested_codes[z])
-        unusual = []
+        label, best = int(codes[z]), int(errors.suggested_codes[z])
+        unusual_columns = []
         if table is not None and at < _EVIDENCE_SUSPECTS:
-            unusual = table.find_unusual_columns(z, given, best)
+            unusual_columns = table.find_unusual_columns(z, label, best)
         reason: Reason | None = None if reasons is None else reasons[place]
         if reason is not None and probs is not None:
             sentence = describe_reason(
-                reason, given, best, probs[at], names, describe_duplicate(errors, z, inputs.ids)
+                reason, label, best, probs[at], names, describe_duplicate(errors, z, inputs.ids)
             )
         else:
             sentence = f"The label's score is {errors.scores[z]:.3f}: the lower, the more suspect."
@@ -118,22 +118,24 @@ def list_suspects(
             Suspect(
                 rank=place + 1,
                 id=str(z) if inputs.ids is None else inputs.ids[z],
-                given=names[given],
+                given=names[label],
                 suggested=names[best],
-                probability=None if wrong is None else float(wrong[z]),
+                probability=None if probabilities is None else float(probabilities[z]),
                 flagged_by=_describe_methods(errors, z),
                 reason=reason,
                 sentence=sentence,
-                bars=[] if probs is None else _make_bars(probs[at], given, best, names),
+                bars=[] if probs is None else _make_bars(probs[at], label, best, names),
                 sample=Sample() if inputs.source is None else read_sample(inputs.source, z),
                 truth=None if truth is None else names[int(truth[z])],
-                is_wrong=None if truth is None else bool(truth[z] != given),
+                is_wrong=None if truth is None else bool(truth[z] != label),
                 decision=_describe_decision(inputs, z, names),
                 tier=str(tiers[z]),
                 evidence=[]
-                if similar is None or at >= _EVIDENCE_SUSPECTS
-                else _list_evidence(similar, inputs, z, (given, best), errors, unusual),
-                unusual=unusual,
+                if similar_samples is None or at >= _EVIDENCE_SUSPECTS
+                else _list_evidence(
+                    similar_samples, inputs, z, (label, best), errors, unusual_columns
+                ),
+                unusual=unusual_columns,
             )
         )
     return cards
@@ -160,28 +162,28 @@ def read_table_rows(source: SampleSource | None, codes: NDArray[Any]) -> TableRo
 
 
 def _list_evidence(
-    similar: SimilarSamples,
+    similar_samples: SimilarSamples,
     inputs: ReportInputs,
     z: int,
     classes: tuple[int, int],
     errors: LabelErrors,
-    unusual: list[UnusualColumn],
+    unusual_columns: list[UnusualColumn],
 ) -> list[Strip]:
     """Near duplicates with another label, and for either class the nearest samples, or typical ones
     where the run has no neighbours. Of a table's rows, the unusual columns come first."""
-    columns = [one.name for one in unusual]
+    columns = [one.name for one in unusual_columns]
     source, codes, names = inputs.source, inputs.labels.codes, errors.labels.names
     assert source is not None
     strips = []
-    for copy in similar.list_duplicates(z)[:1]:
+    for copy in similar_samples.list_duplicates(z)[:1]:
         is_exact = errors.duplicates.get(z) == (copy, True)
         same = "The same" if is_exact else "Nearly the same"
         title = f"{same}, labelled {names[int(codes[copy])]}"
         strips.append(Strip(title, [read_small_sample(source, copy, columns)], is_alarm=True))
     for side, k in zip(get_args(Side), classes, strict=True):
-        nearest, title = similar.list_neighbours(z, side, k), f"Most like it: {names[k]}"
+        nearest, title = similar_samples.list_neighbours(z, side, k), f"Most like it: {names[k]}"
         if not nearest:
-            nearest, title = similar.list_typical(k, _STRIP + 1), f"Typical {names[k]}"
+            nearest, title = similar_samples.list_typical(k, _STRIP + 1), f"Typical {names[k]}"
         neighbours = [i for i in nearest if i != z][:_STRIP]
         if neighbours:
             samples = [read_small_sample(source, i, columns) for i in neighbours]
@@ -203,7 +205,7 @@ def read_small_sample(source: SampleSource, z: int, columns: list[str]) -> Sampl
 
 def describe_reason(
     reason: Reason,
-    given: int,
+    label: int,
     suggested: int,
     row: NDArray[np.float64],
     names: tuple[str, ...],
@@ -212,8 +214,8 @@ def describe_reason(
     """The reason in words, from the probabilities [K] of the sample; `duplicate` is what
     `describe_duplicate` returns for it."""
     best = suggested if reason == CONTRADICTED else int(row.argmax())
-    probabilities = float(row[given]), float(row[best])
-    return explain_reason(reason, names[given], names[best], *probabilities, **duplicate)
+    probabilities = float(row[label]), float(row[best])
+    return explain_reason(reason, names[label], names[best], *probabilities, **duplicate)
 
 
 def describe_duplicate(errors: LabelErrors, z: int, ids: Sequence[str] | None) -> Mapping[str, Any]:
@@ -249,11 +251,11 @@ def read_sample(source: SampleSource, z: int) -> Sample:
 
 
 def _make_bars(
-    row: NDArray[np.float64], given: int, best: int, names: tuple[str, ...]
+    row: NDArray[np.float64], label: int, best: int, names: tuple[str, ...]
 ) -> list[Bar]:
     classes = np.argsort(-row, kind="stable")[:_BARS].tolist()
-    classes = classes if given in classes else [*classes[: _BARS - 1], given]
-    roles: dict[int, Literal["given", "suggested"]] = {best: "suggested", given: "given"}
+    classes = classes if label in classes else [*classes[: _BARS - 1], label]
+    roles: dict[int, Literal["given", "suggested"]] = {best: "suggested", label: "given"}
     return [Bar(names[k], float(row[k]), roles.get(k, "other")) for k in classes]
 
 

@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 from uqled.data.dataset import is_frame
 
 _MAX_COLUMNS = 400  # compared
-_LISTED = 4  # the most telling columns
+_MAX_LISTED = 4  # the most telling columns
 _CELL = 80  # characters of a value
-_USUAL = 0.02  # share of a class from which a value is usual in it
-_UNUSUAL = 0.25  # share up to which it is unusual: a number outside the quartiles
+_USUAL_SHARE = 0.02  # share of a class from which a value is usual in it
+_UNUSUAL_SHARE = 0.25  # share up to which it is unusual: a number outside the quartiles
 _RARER = 2.0  # a value is unusual where it is so many times rarer than in the other class
 _ERRORS = 1.645  # standard errors by which the shares must differ: fewer are often chance
 _MAX_ROWS = 1000  # of each class, that a row is compared with
@@ -116,10 +116,10 @@ class TableRows:
 
     def _compare_row(self, index: int, given: int, suggested: int) -> list[UnusualColumn]:
         pair = self._read_profile(given), self._read_profile(suggested)
-        unusual = []
+        unusual_columns = []
         if self._numbers:
             values = self._read_numbers(np.array([index]))[0]
-            unusual += [
+            unusual_columns += [
                 (strength, self._numbers[at], _describe_number(values[at], pair, at))
                 for at, strength in _compare_numbers(values, *pair)
             ]
@@ -131,11 +131,13 @@ class TableRows:
             counts = [(one.categories[at][str(value)], one.n_rows) for one in pair]
             given_usual, suggested_usual = (f"{n / max(size, 1):.0%} have it" for n, size in counts)
             strength = float(_compare_shares(*counts))
-            unusual.append((strength, column, (str(value)[:_CELL], given_usual, suggested_usual)))
-        unusual.sort(key=lambda one: (-one[0], one[1]))
+            unusual_columns.append(
+                (strength, column, (str(value)[:_CELL], given_usual, suggested_usual))
+            )
+        unusual_columns.sort(key=lambda one: (-one[0], one[1]))
         return [
             UnusualColumn(self._names[column], *texts)
-            for strength, column, texts in unusual[:_LISTED]
+            for strength, column, texts in unusual_columns[:_MAX_LISTED]
             if strength > 0
         ]
 
@@ -196,9 +198,9 @@ def _compare_numbers(
             n_below = np.count_nonzero(one.numbers <= values[:, None], axis=1)
             n_above = one.sizes - np.count_nonzero(one.numbers < values[:, None], axis=1)
             counts.append((np.where(is_above, n_above, n_below), one.sizes))
-        far = np.maximum(low - values, values - high) > np.maximum(high - low, 1e-12)
+        is_far = np.maximum(low - values, values - high) > np.maximum(high - low, 1e-12)
     strength = _compare_shares(*counts)
-    strength[far | ~np.isfinite(values) | (given.sizes == 0) | (suggested.sizes == 0)] = 0
+    strength[is_far | ~np.isfinite(values) | (given.sizes == 0) | (suggested.sizes == 0)] = 0
     return [(int(at), float(strength[at])) for at in np.flatnonzero(strength > 0)]
 
 
@@ -206,22 +208,26 @@ def _describe_number(
     value: float, pair: tuple[_Profile, _Profile], at: int
 ) -> tuple[str, str, str]:
     """The value, and the quartiles of either class."""
-    given, suggested = (f"{q[0, at]:.4g} to {q[2, at]:.4g}" for q in (p.quartiles for p in pair))
-    return f"{value:.4g}", given, suggested
+    given_text, suggested = (
+        f"{q[0, at]:.4g} to {q[2, at]:.4g}" for q in (p.quartiles for p in pair)
+    )
+    return f"{value:.4g}", given_text, suggested
 
 
 def _compare_shares(given: Any, suggested: Any) -> NDArray[np.float64]:
     """The base-2 logarithm of how much rarer something is in the given class, of which it is in
     (so many, of so many): where it is usual in the suggested one and the difference is hardly
     chance. Else 0."""
-    rare, usual = ((n + 0.5) / (size + 1) for n, size in (given, suggested))
+    rare, usual_share = ((n + 0.5) / (size + 1) for n, size in (given, suggested))
     variance = sum(
         share * (1 - share) / np.maximum(size, 1)
-        for share, (_, size) in ((rare, given), (usual, suggested))
+        for share, (_, size) in ((rare, given), (usual_share, suggested))
     )
-    is_unusual = (usual >= _USUAL) & (rare <= _UNUSUAL) & (usual >= _RARER * rare)
-    is_unusual &= usual - rare > _ERRORS * np.sqrt(np.maximum(variance, 0))
-    strength: NDArray[np.float64] = np.where(is_unusual, np.log2(usual / rare), 0.0)
+    is_unusual = (
+        (usual_share >= _USUAL_SHARE) & (rare <= _UNUSUAL_SHARE) & (usual_share >= _RARER * rare)
+    )
+    is_unusual &= usual_share - rare > _ERRORS * np.sqrt(np.maximum(variance, 0))
+    strength: NDArray[np.float64] = np.where(is_unusual, np.log2(usual_share / rare), 0.0)
     return strength
 
 

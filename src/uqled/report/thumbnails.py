@@ -15,7 +15,9 @@ from uqled.data.images import allow_large_pictures, list_picture_formats
 
 #: Pixels of a thumbnail's longer side at the most.
 SIDE = 160
-_TINY = 40  # pixels up to which each is drawn as a square; larger pictures are clearer smoothed
+_TINY_SIDE = (
+    40  # pixels up to which each is drawn as a square; larger pictures are clearer smoothed
+)
 #: Pixels up to which a picture is a PNG: JPEG would blur what little there is to see.
 _LOSSLESS = 64
 
@@ -37,7 +39,7 @@ class Thumbnail:
     @property
     def is_small(self) -> bool:
         """Whether the page enlarges it without smoothing."""
-        return max(self.width, self.height) <= _TINY
+        return max(self.width, self.height) <= _TINY_SIDE
 
 
 def make_thumbnail(image: NDArray[np.uint8] | bytes, side: int = SIDE) -> Thumbnail:
@@ -55,8 +57,8 @@ def make_thumbnail(image: NDArray[np.uint8] | bytes, side: int = SIDE) -> Thumbn
 
 
 def _open_pixels(pixels: NDArray[np.uint8]) -> Image.Image:
-    plain: NDArray[Any] = pixels[..., 0] if pixels.shape[2] == 1 else pixels
-    return Image.fromarray(np.ascontiguousarray(plain))
+    image: NDArray[Any] = pixels[..., 0] if pixels.shape[2] == 1 else pixels
+    return Image.fromarray(np.ascontiguousarray(image))
 
 
 def _open_file(data: bytes, side: int) -> Image.Image:
@@ -65,6 +67,6 @@ def _open_file(data: bytes, side: int) -> Image.Image:
         allow_large_pictures(),
         Image.open(io.BytesIO(data), formats=list_picture_formats()) as picture,
     ):
-        picture.draft("RGB", (side, side))  # a JPEG is decoded at half its size, or less
+        picture.draft("RGB", (side, side))  # decodes a JPEG at half its size or less
         upright = ImageOps.exif_transpose(picture)
         return upright.convert("L" if upright.mode in ("1", "L", "LA") else "RGB")

@@ -107,9 +107,7 @@ def collect_verdicts(
     )
     encoded_verdicts = encode_verdicts(actions, labels, predictions.labels.codes)
     for z, is_wrong in notes.items():
-        if (
-            encoded_verdicts[z] != is_wrong
-        ):  # a wrong label whose right one nobody named counts as dropped
+        if encoded_verdicts[z] != is_wrong:  # a wrong label without a correction counts as dropped
             actions[z] = DROP if is_wrong else KEEP
     return actions, labels
 

@@ -68,8 +68,8 @@ def _describe_oddest(
     rows = []
     for i in indices:
         suggested = int(flags.current.suggested_codes[i])
-        unusual = session.evidence.list_unusual_columns(i, k, suggested)
-        telling = [name for name, *_ in unusual]
+        unusual_columns = session.evidence.list_unusual_columns(i, k, suggested)
+        telling = [name for name, *_ in unusual_columns]
         (row,) = session.evidence.describe([i], flags, leading_columns=telling)
         rows.append(row | {"telling": telling})
     return rows

@@ -39,7 +39,7 @@ class CurrentErrors:
 
     def update(self) -> None:
         """Update the flags to the last decision; may take a second for many samples."""
-        with self._lock:  # others who ask meanwhile get the same ones
+        with self._lock:  # concurrent requests share one result
             number, actions, labels = self._state.copy_verdicts()
             if number == self.number:
                 return

@@ -164,8 +164,8 @@ def offer_bulk(
         if before.unsure or before.probability[samples].sum() < least:
             if not has_random:
                 continue
-            alike = find_alike_verdicts(after, samples, decided_at_random)
-            low = min(low, bound_errors(alike, len(samples), confidence=BULK_CONFIDENCE))
+            similar_verdicts = find_alike_verdicts(after, samples, decided_at_random)
+            low = min(low, bound_errors(similar_verdicts, len(samples), confidence=BULK_CONFIDENCE))
         if low >= least:
             errors = replace(promise, low=low)
             offers.append(BulkOffer(kind, len(samples), errors, tuple(samples.tolist())))

@@ -24,10 +24,10 @@ from uqled.review.sample_content import read_preview
 from uqled.storage.run import Predictions
 
 _TYPICAL = 3  # samples of each class
-_MAX_TEXTS = 2000  # of each class and of all, that words are counted in
+_MAX_TEXTS = 2000  # texts in which words are counted, per class and in all
 _MAX_WORDS = 12  # marked in a text
 _WORD = re.compile(r"[^\W\d_]{2,}(?:['\u2019][^\W\d_]+)*")
-_PRIOR = 10  # texts of the whole data that each class is thought to have besides its own
+_PRIOR_TEXTS = 10  # pseudo-texts with the overall word frequencies, added to each class
 _CLEAR_ODDS = 1.0  # a word is marked from here on: e times as frequent in one class
 
 
@@ -52,28 +52,28 @@ class Evidence:
 
     def collect(self, index: int, flags: FlagList) -> dict[str, Any]:
         """Everything about one sample, as the page gets it."""
-        given = int(self._predictions.labels.codes[index])
+        label = int(self._predictions.labels.codes[index])
         suggested = int(flags.current.suggested_codes[index])
-        other = self._find_other_class(index) if suggested == given else suggested
-        with self._lock:  # what is computed for one request serves the others
-            columns = self.list_unusual_columns(index, given, suggested)
+        other = self._find_other_class(index) if suggested == label else suggested
+        with self._lock:  # one request's result serves the others
+            columns = self.list_unusual_columns(index, label, suggested)
             describe = partial(
                 self.describe, flags=flags, leading_columns=[name for name, *_ in columns]
             )
             return {
                 "votes": self._count_votes(index),
                 "typical": {
-                    "given": describe(self._list_typical(given, index)),
+                    "given": describe(self._list_typical(label, index)),
                     "suggested": describe(self._list_typical(other, index)),
                 },
                 "neighbours": {
                     side: describe(self.similar.list_neighbours(index, side, k))
-                    for side, k in zip(get_args(Side), (given, other), strict=True)
+                    for side, k in zip(get_args(Side), (label, other), strict=True)
                 },
                 "other": other,
                 "duplicates": describe(self.similar.list_duplicates(index)),
                 "is_exact": flags.current.duplicates.get(index, (-1, False))[1],
-                "words": self._weigh_words(index, given, suggested),
+                "words": self._weigh_words(index, label, suggested),
                 "columns": columns,
             }
 
@@ -124,19 +124,21 @@ class Evidence:
             for i in indices
         ]
 
-    def _weigh_words(self, index: int, given: int, suggested: int) -> list[list[Any]]:
+    def _weigh_words(self, index: int, label: int, suggested: int) -> list[list[Any]]:
         """[[word, side], ...]: the words of a text that are much more frequent in one class."""
         texts = None if self._source is None else self._source.data.texts
-        if texts is None or given == suggested:
+        if texts is None or label == suggested:
             return []
-        if (given, suggested) not in self._odds:
-            self._odds[given, suggested] = self._count_odds(texts, given, suggested)
-        odds = self._odds[given, suggested]
+        if (label, suggested) not in self._odds:
+            self._odds[label, suggested] = self._count_odds(texts, label, suggested)
+        odds = self._odds[label, suggested]
         words = {word.lower() for word in _WORD.findall(str(texts[index]))}
-        clear = sorted((w for w in words if w in odds), key=lambda w: -abs(odds[w]))[:_MAX_WORDS]
-        return [[word, "suggested" if odds[word] > 0 else "given"] for word in clear]
+        telling_words = sorted((w for w in words if w in odds), key=lambda w: -abs(odds[w]))[
+            :_MAX_WORDS
+        ]
+        return [[word, "suggested" if odds[word] > 0 else "given"] for word in telling_words]
 
-    def _count_odds(self, texts: NDArray[Any], given: int, suggested: int) -> dict[str, float]:
+    def _count_odds(self, texts: NDArray[Any], label: int, suggested: int) -> dict[str, float]:
         """Word -> log odds that a text with it is of the suggested class rather than the given.
 
         To each class, `_PRIOR` texts are added in which words are as frequent as in all texts: a
@@ -145,16 +147,17 @@ class Evidence:
         everywhere, n_all = self._background
         codes = self._predictions.labels.codes
         counts, totals = [], []
-        for k in (given, suggested):
+        for k in (label, suggested):
             words, n = _count_words(texts, np.flatnonzero(codes == k))
             counts.append(words)
             totals.append(n)
         odds = {}
         for word in counts[0].keys() | counts[1].keys():
             if counts[0][word] + counts[1][word] >= 3:  # rarer ones are chance
-                prior = _PRIOR * (everywhere[word] + 0.5) / (n_all + 1)
+                prior = _PRIOR_TEXTS * (everywhere[word] + 0.5) / (n_all + 1)
                 shares = [
-                    (c[word] + prior) / (n + _PRIOR) for c, n in zip(counts, totals, strict=True)
+                    (c[word] + prior) / (n + _PRIOR_TEXTS)
+                    for c, n in zip(counts, totals, strict=True)
                 ]
                 value = float(np.log(shares[1] / shares[0]))
                 if abs(value) >= _CLEAR_ODDS:
@@ -169,12 +172,12 @@ class Evidence:
         assert texts is not None
         return _count_words(texts, np.arange(len(texts)))
 
-    def list_unusual_columns(self, index: int, given: int, suggested: int) -> list[list[str]]:
+    def list_unusual_columns(self, index: int, label: int, suggested: int) -> list[list[str]]:
         """[[column, value, usual in the given class, usual in the suggested class], ...] of a
         table's row; empty for texts and images."""
         if self._rows is None:
             return []
-        columns = self._rows.find_unusual_columns(index, given, suggested)
+        columns = self._rows.find_unusual_columns(index, label, suggested)
         return [list(astuple(one)) for one in columns]
 
 

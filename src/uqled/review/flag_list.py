@@ -102,12 +102,12 @@ class FlagList:
     def is_listed(self) -> NDArray[np.bool_]:
         """[N] flagged now and undecided, or flagged at first or now and decided, or labelled unlike
         a duplicate; not between merged classes and undecided."""
-        decided = self.state.actions > 0
+        is_decided = self.state.actions > 0
         at_first = self.first.mask.copy()
         at_first[self.first.contradicted_labels.rows] = True
-        listed: NDArray[np.bool_] = self.current.mask | (at_first & decided)
-        listed[self.current.contradicted_labels.rows] = True
-        return listed & ~self._is_merged
+        is_listed: NDArray[np.bool_] = self.current.mask | (at_first & is_decided)
+        is_listed[self.current.contradicted_labels.rows] = True
+        return is_listed & ~self._is_merged
 
     @property
     def _is_merged(self) -> NDArray[np.bool_]:
@@ -118,9 +118,9 @@ class FlagList:
 
     def list_undecided(self) -> NDArray[np.intp]:
         """What is still to decide: labels that contradict a duplicate, then the most suspect."""
-        listed = self.current.suspects
+        suspects = self.current.suspects
         is_open = (self.state.actions == 0) & ~self._is_merged
-        undecided: NDArray[np.intp] = listed[is_open[listed]].astype(np.intp)
+        undecided: NDArray[np.intp] = suspects[is_open[suspects]].astype(np.intp)
         return undecided
 
     @property
@@ -210,20 +210,20 @@ class FlagList:
         why, tiers = self.get_reasons(indices), self.tier_numbers
         rows = []
         for at, i in enumerate(indices.tolist()):
-            given, suggested, p = int(codes[i]), int(current.suggested_codes[i]), probs[at]
-            missing = {k for k in (given, suggested) if k not in top[at]}
+            label, suggested, p = int(codes[i]), int(current.suggested_codes[i]), probs[at]
+            missing = {k for k in (label, suggested) if k not in top[at]}
             classes = [*top[at][: _MAX_CLASSES - len(missing)], *sorted(missing)]
             rows.append(
                 {
                     "index": i,
                     "id": about.ids[i],
                     "place": int(places[at]),
-                    "given": given,
+                    "given": label,
                     "suggested": suggested,
                     "reason": REASONS[why[at]],
                     "why": describe_reason(
                         REASONS[why[at]],
-                        given,
+                        label,
                         suggested,
                         p,
                         names,
@@ -254,11 +254,11 @@ class FlagList:
         """The number of listed samples with each class, pair and reason."""
         K = self._predictions.labels.n_classes
         indices = np.flatnonzero(self.is_listed)
-        given = self._predictions.labels.codes[indices]
+        labels = self._predictions.labels.codes[indices]
         suggested = self.current.suggested_codes[indices]
-        pairs = rank_confused_pairs(count_confused_pairs(given, suggested, K))
+        pairs = rank_confused_pairs(count_confused_pairs(labels, suggested, K))
         return {
-            "given": np.bincount(given, minlength=K).tolist(),
+            "given": np.bincount(labels, minlength=K).tolist(),
             "suggested": np.bincount(suggested, minlength=K).tolist(),
             "reasons": np.bincount(self.get_reasons(indices), minlength=len(REASONS)).tolist(),
             "tiers": self._count_tiers(),
@@ -280,7 +280,7 @@ class FlagList:
         is_open, numbers, tiers = self.state.actions == 0, self.tier_numbers, []
         for k, name in enumerate(TIERS):
             mask = numbers == k
-            if mask.any():  # a tier of which all are decided stays, so that its filter does
+            if mask.any():  # a fully decided tier keeps its filter
                 mask &= is_open
                 n = int(np.count_nonzero(mask))
                 share = estimate.precision(mask) if n else None

@@ -54,10 +54,10 @@ def list_groups(
     if not len(queue):
         return [], 0
     K = predictions.labels.n_classes
-    given = predictions.labels.codes[queue].astype(np.int64)
+    labels = predictions.labels.codes[queue].astype(np.int64)
     suggested = flags.current.suggested_codes[queue]
-    _, inverse, numbers = np.unique(given * K + suggested, return_inverse=True, return_counts=True)
-    # Small pairs are joined by what is suggested: the question is the same for all of them.
+    _, inverse, numbers = np.unique(labels * K + suggested, return_inverse=True, return_counts=True)
+    # Small pairs are joined by suggested class: the question is the same for all of them.
     keys = np.where(numbers[inverse] < _MIN_GROUP, -1 - suggested, inverse)
     rows = queue[np.argsort(keys, kind="stable")]
     _, lengths = np.unique(keys, return_counts=True)

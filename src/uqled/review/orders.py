@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 Order = Literal["suspect", "worth", "audit", "random", "hundred"]
 ORDERS: tuple[Order, ...] = get_args(Order)
 
-_HUNDRED = 100  # flags at random, to know how many are real: the share is then known to 0.1
+_HUNDRED_FLAGS = 100  # random flags: enough to know the share of real ones to within 0.1
 _Indices = NDArray[np.intp]
 
 
@@ -29,12 +29,12 @@ def list_in_order(flags: FlagList, order: Order, tier: int | None) -> _Indices:
     if order == "audit":
         return flags.audit_indices
     if order in ("random", "hundred"):
-        samples = flags.random_order[: _HUNDRED if order == "hundred" else None]
+        samples = flags.random_order[: _HUNDRED_FLAGS if order == "hundred" else None]
         return samples if tier is None else samples[flags.tier_numbers[samples] == tier]
     is_in_list = flags.is_listed
     undecided = flags.list_undecided()
     if tier is not None:
-        is_in_list = flags.tier_numbers == tier  # what is worth a look is no flag
+        is_in_list = flags.tier_numbers == tier  # samples worth a look are not flagged
         undecided = _sort_by_score(flags, np.flatnonzero(is_in_list & (flags.state.actions == 0)))
     decided_samples = flags.state.list_decided(is_in_list)
     if order == "worth":
@@ -56,8 +56,8 @@ def measure_worth(flags: FlagList, undecided: _Indices) -> NDArray[np.float64]:
     mine = pairs[undecided]
     unique, inverse, counts = np.unique(mine, return_inverse=True, return_counts=True)
     decided_pairs, n_of = np.unique(pairs[flags.state.actions > 0], return_counts=True)
-    decided = dict(zip(decided_pairs.tolist(), n_of.tolist(), strict=True))
-    n_done = np.array([decided.get(pair, 0) for pair in unique.tolist()])
+    n_decided_of = dict(zip(decided_pairs.tolist(), n_of.tolist(), strict=True))
+    n_done = np.array([n_decided_of.get(pair, 0) for pair in unique.tolist()])
     variance = p * (1 - p)
     by_pair = np.lexsort((-variance, inverse))  # in each pair, the most uncertain first
     starts = np.concatenate([[0], np.cumsum(counts)[:-1]])

@@ -61,7 +61,7 @@ class SampleMap:
         stage = self._stage
         assert stage is not None
         seconds_left = stage.seconds_left
-        if seconds_left is None:  # before any speed is known: that of an ordinary core
+        if seconds_left is None:  # until the speed is known, assume an ordinary core
             seconds_left = max(1.0, self._plan.seconds - stage.elapsed_seconds)
         return {
             "version": self._version,
@@ -100,7 +100,7 @@ class SampleMap:
                         stage.advance(seconds)
                         show(seconds)
 
-                    plan = self._plan  # before any speed is known: that of an ordinary core
+                    plan = self._plan  # until the speed is known, assume an ordinary core
                     note_activity(
                         f"laying out {plan.n_laid_out:,} samples, about "
                         f"{describe_seconds(plan.seconds)} in all"

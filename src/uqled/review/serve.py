@@ -29,7 +29,7 @@ from uqled.storage.run import Predictions, Run
 _LOOPBACK = "127.0.0.1"
 _PORT = 8790  # usually the same, so that the browser remembers the reviewer's name
 _START_SECONDS = 30.0  # seconds
-_FILE_SECONDS = 120.0  # seconds after which a browser has read the file that leads it to the page
+_FILE_SECONDS = 120.0  # seconds in which a browser has read the file that redirects to the page
 # Accepted in one go: so few that a connection which makes room for later ones was heard before.
 _BACKLOG = 16
 _QUEUE = 1024  # of connections that wait to be accepted; a longer one than the system's is cut
@@ -153,7 +153,7 @@ def _open_browser(address: str) -> Iterator[None]:
             f'<a href="{address}">Review</a>'
         )
     path = Path(name)
-    # Not only at the end: a server that is killed would leave it there.
+    # Now, not at the end: a killed server would leave it behind.
     timer = threading.Timer(_FILE_SECONDS, path.unlink, kwargs={"missing_ok": True})
     timer.daemon = True
     timer.start()

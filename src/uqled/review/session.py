@@ -71,7 +71,7 @@ class ReviewSession:
         self._lock = threading.Lock()
         self.errors.update()
         if (predictions.path / AUDIT_FILE).exists():
-            with suppress(FileError):  # one that cannot be used is named when it is asked for
+            with suppress(FileError):  # a file that cannot be used is reported when it is requested
                 self.begin_audit()
 
     def get_list(self, method: str | None) -> FlagList:

@@ -31,7 +31,7 @@ if sys.platform != "win32":  # there, leftovers are recognised by their age
     import fcntl
 
 PREFIX = ".uqled-"
-#: Where there are no locks, a temporary file of this age is abandoned.
+#: Without locks, a temporary file older than this counts as abandoned.
 STALE_SECONDS = 86_400
 _LONGEST_STEM = 60  # characters of the final name that the temporary one repeats
 #: Errors of a disk that is full or read-only.
@@ -163,7 +163,7 @@ def _create_temporary(path: Path) -> tuple[Path, int]:
             return part, lock
         with suppress(OSError):  # a file system without locks
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        if part.exists():  # nobody took it for a leftover before it was locked
+        if part.exists():  # nobody removed it as a leftover before it was locked
             return part, lock
         os.close(lock)
 
@@ -192,9 +192,7 @@ def _reserve_space(path: Path) -> None:
             except OSError as error:
                 if error.errno in _DISK_PROBLEMS:
                     raise
-        zeros = bytes(
-            2**20
-        )  # where the system cannot reserve: the header's page is written already
+        zeros = bytes(2**20)  # if no space can be reserved
         for start in range(4096, size, len(zeros)):
             file.seek(start)
             file.write(zeros[: size - start])

@@ -27,7 +27,7 @@ class Descriptor:
     """An open file descriptor, closed when it is garbage-collected."""
 
     def __init__(self, path: str, flags: int) -> None:
-        # Without waiting: opening a pipe would block until somebody writes to it.
+        # Non-blocking, because opening a pipe would wait until somebody writes to it.
         flags |= getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NONBLOCK", 0)
         self.number = os.open(path, os.O_RDONLY | flags)
         about = os.fstat(self.number)

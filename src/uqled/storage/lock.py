@@ -14,7 +14,7 @@ from pathlib import Path
 
 from uqled.errors import BusyError
 
-if sys.platform != "win32":  # which has no such locks
+if sys.platform != "win32":  # Windows has no such locks
     import fcntl
 
 

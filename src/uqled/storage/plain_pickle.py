@@ -20,7 +20,7 @@ _MAX_KEYS = 1000  # of a dictionary: CIFAR's have five, and crafted keys can col
 _MAX_AXES = 4  # of an array: CIFAR's have two
 _INTEGERS = ("u1", "i1", "u2", "i2", "u4", "i4", "u8", "i8")
 _BYTE_ORDERS = ("|", "<", ">", "=")
-_PLAIN = (type(None), bool, int, float, str, bytes, bytearray)
+_PLAIN_TYPES = (type(None), bool, int, float, str, bytes, bytearray)
 
 #: Names that a pickle may refer to -> their name in errors. Referring to one does not call it.
 _NAMES = {
@@ -31,7 +31,7 @@ _NAMES = {
     ("numpy.core.numeric", "_frombuffer"): "_frombuffer",
     ("numpy._core.numeric", "_frombuffer"): "_frombuffer",
     ("_codecs", "encode"): "_codecs.encode",  # how Python 3 writes bytes for Python 2
-    ("__builtin__", "bytes"): "bytes",  # and empty ones
+    ("__builtin__", "bytes"): "bytes",  # and empty bytes
 }
 
 
@@ -142,7 +142,7 @@ class _Reader:
         if type(target) is not list:
             raise ValueError(f"appends to {_describe_value(target)}")
         for item in items:
-            if type(item) not in _PLAIN:
+            if type(item) not in _PLAIN_TYPES:
                 raise ValueError(
                     f"puts {_describe_value(item)} into a list, nested as CIFAR's are not"
                 )
@@ -155,7 +155,7 @@ class _Reader:
         for key, value in zip(items[::2], items[1::2], strict=True):
             if type(key) not in (str, bytes, int):
                 raise ValueError(f"has {_describe_value(key)} as a key")
-            if type(value) not in (*_PLAIN, list, tuple, _NestedTuple, _Array):
+            if type(value) not in (*_PLAIN_TYPES, list, tuple, _NestedTuple, _Array):
                 raise ValueError(f"puts {_describe_value(value)} into a dictionary")
             target[key] = value
         if len(target) > _MAX_KEYS:

@@ -17,8 +17,8 @@ from uqled.errors import FileError, UqledError
 from uqled.limits import check_limit, exceed_limit, get_limit
 
 _PIECE = 2**20  # bytes decompressed at a time
-_SMALL = 2**26  # decompressed bytes below which no ratio is suspicious
-#: Without blocking: opening a pipe would wait until somebody writes to it.
+_SMALL_CONTENT = 2**26  # decompressed bytes below which no ratio is suspicious
+#: Non-blocking, because opening a pipe would wait until somebody writes to it.
 _OPEN_FLAGS = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 
 
@@ -92,7 +92,7 @@ def read_file(path: Path | str, limit: str = "memory_bytes") -> bytes:
         raise _describe_file_problem(error, path, "Download it again") from error
     finally:
         os.close(descriptor)
-    if len(content) > size:  # files of the system itself claim to be empty
+    if len(content) > size:  # system files such as those in /proc claim to be empty
         raise FileError(
             name_file(path), "is longer than the system reports", "Copy it, and use the copy"
         )
@@ -143,5 +143,5 @@ def check_expansion(total: int, size: int, subject: str) -> None:
 def check_compression_ratio(total: int, size: int, subject: str) -> None:
     """Refuse an implausible ratio of `total` decompressed to `size` compressed bytes."""
     ratio = total // max(size, 1)
-    if total > _SMALL and ratio > get_limit("compression_ratio"):
+    if total > _SMALL_CONTENT and ratio > get_limit("compression_ratio"):
         raise exceed_limit("compression_ratio", f"at least {ratio:,}", subject)

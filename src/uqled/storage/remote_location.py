@@ -13,7 +13,7 @@ from uqled.errors import FileError
 from uqled.storage.location import Entry, Location, explain_location_problems
 from uqled.storage.reading import first_line, name_file
 
-#: Object stores, whose folders are only name prefixes that come and go with the files.
+#: Object stores, whose folders are only name prefixes that exist as long as files have them.
 _FOLDERLESS_STORES = ("s3", "s3a", "gs", "gcs", "abfs", "abfss", "az", "oss", "r2")
 #: Attributes that change with a file's content, the most reliable first.
 _STAMPS = ("ETag", "etag", "generation", "md5Hash", "checksum", "mtime", "LastModified", "created")
@@ -137,17 +137,17 @@ def read_ranges(ranges: list[tuple[Location, int, int]]) -> Iterator[bytes]:
     Remote files are fetched many at a time, instead of waiting for one answer after the other.
     """
     for first in range(0, len(ranges), _FETCHED_TOGETHER):
-        some = ranges[first : first + _FETCHED_TOGETHER]
-        if all(place.is_local for place, _, _ in some):
-            yield from (place.read(start, length) for place, start, length in some)
+        block = ranges[first : first + _FETCHED_TOGETHER]
+        if all(place.is_local for place, _, _ in block):
+            yield from (place.read(start, length) for place, start, length in block)
             continue
-        system, _ = find_file_system(some[0][0])
-        paths = [find_file_system(place)[1] for place, _, _ in some]
-        starts = [start for _, start, _ in some]
-        ends = [start + length for _, start, length in some]
-        with explain_location_problems(some[0][0].parent, Exception):
+        system, _ = find_file_system(block[0][0])
+        paths = [find_file_system(place)[1] for place, _, _ in block]
+        starts = [start for _, start, _ in block]
+        ends = [start + length for _, start, length in block]
+        with explain_location_problems(block[0][0].parent, Exception):
             contents = system.cat_ranges(paths, starts, ends, on_error="return")
-        for (place, _, _), content in zip(some, contents, strict=True):
+        for (place, _, _), content in zip(block, contents, strict=True):
             with explain_location_problems(place, Exception):
                 if isinstance(content, BaseException):
                     raise content
@@ -184,6 +184,6 @@ def _parse_entry(info: dict[str, Any]) -> Entry:
     name = info["name"].rstrip("/").rpartition("/")[2]
     size = int(info.get("size") or 0)
     tag: Any = next((info[key] for key in _STAMPS if info.get(key) is not None), "")
-    if isinstance(tag, datetime):  # a listing may say the same in seconds
+    if isinstance(tag, datetime):  # a listing may round it to seconds
         tag = tag.timestamp()
     return Entry(name, size, f"{size}-{tag}".replace('"', ""), info.get("type") == "directory")

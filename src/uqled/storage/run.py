@@ -142,7 +142,7 @@ class Run:
                 "out", f"{str(path)!r} cannot be made ({error.strerror})", "Choose another folder"
             ) from error
         with lock_folder(path):
-            run._refuse_other_content(configuration)  # somebody may have begun another one just now
+            run._refuse_other_content(configuration)  # another process may have just begun one
             if not run._run_file.exists():
                 about = {"configuration": configuration, "versions": list_package_versions()}
                 write_json(run._run_file, {**about, "begun": int(time.time())})
@@ -240,7 +240,7 @@ class Run:
             write_array(folder / "passes.npy", passes)
         write_array(folder / "pred_probs.npy", pred_probs)
         for checkpoint in [*folder.rglob("checkpoint.pt"), *folder.rglob(".checkpoint-*.pt")]:
-            checkpoint.unlink(missing_ok=True)  # a repeated task may have been here
+            checkpoint.unlink(missing_ok=True)  # a repeated task may have left it
 
     def read_fold(self, fold: int) -> tuple[NDArray[np.float32], NDArray[np.float32] | None] | None:
         """A finished fold, or None."""
@@ -303,7 +303,7 @@ class Run:
         which: int,
     ) -> None:
         with replace_file(self.path / name) as file:
-            whole = create_array(file, np.float32, shape)
+            joined = create_array(file, np.float32, shape)
             for number, (part, fold) in enumerate(zip(parts, folds, strict=True)):
                 array = fold[which]
                 if array is None or array.shape != (*shape[:-2], len(part), shape[-1]):
@@ -312,8 +312,8 @@ class Run:
                         f"has {0 if array is None else len(array)} passes, and fold 0 {shape[0]}",
                         _REPEAT,
                     )
-                whole[..., part, :] = array
-            whole.flush()
+                joined[..., part, :] = array
+            joined.flush()
 
     def predictions(self) -> Predictions:
         """The out-of-sample predictions of a finished run."""
@@ -332,7 +332,7 @@ class Run:
             Labels(codes, np.array(about["classes"]), tuple(about["names"])),
             run_checks.open_run_array(self.path / "pred_probs.npy", (N, K)),
             run_checks.open_run_array(passes, (-1, N, K)) if passes.exists() else None,
-            run_checks.read_classes(self.path / "folds.npy", N, N),  # every fold has a sample
+            run_checks.read_classes(self.path / "folds.npy", N, N),  # no fold is empty
             about["ids"],
             run_checks.read_classes(truth, N, K) if truth.exists() else None,
             about["source"],

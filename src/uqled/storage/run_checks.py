@@ -38,7 +38,7 @@ def is_list_of(check: Callable[[Any], bool]) -> Callable[[Any], bool]:
     return lambda value: isinstance(value, list) and all(map(check, value))
 
 
-#: The arguments of `load` that give a run's samples again, and nothing else: a run must not choose
+#: The only arguments of `load` that a run may record, to load its samples again: it must not choose
 #: where a cache goes or what else is done with the samples.
 SOURCE: dict[str, Callable[[Any], bool]] = {
     "place": is_string,
@@ -236,5 +236,5 @@ def read_begin_time(path: Path) -> int | None:
     """When a run was begun, in seconds since 1970, whatever copying did to its files; None in runs
     of earlier versions."""
     content = read_json(path / "run.json", _START_OVER)
-    begun = content.get("begun") if isinstance(content, dict) else None
-    return begun if type(begun) is int and 0 <= begun < _YEAR_10000 else None
+    begin_time = content.get("begun") if isinstance(content, dict) else None
+    return begin_time if type(begin_time) is int and 0 <= begin_time < _YEAR_10000 else None

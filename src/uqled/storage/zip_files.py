@@ -25,11 +25,11 @@ from uqled.storage.reading import (
 )
 
 _LONGEST_NAME = 4096  # characters, as paths have on most systems
-_DEEPEST = 64  # folders in each other: each is listed for itself
-_LARGE = 2**26  # bytes of a list of members that is looked at before it is parsed
+_DEEPEST = 64  # nested folders: each is listed by itself
+_LARGE_LIST = 2**26  # bytes of a list of members that is looked at before it is parsed
 _ENTRY = b"PK\x01\x02"  # what each of its entries begins with
-_SMALL = 2**26  # unpacked bytes below which no ratio is suspicious
-_PIECE = 4096  # compressed bytes at a time, where any number of bytes can come of them at once
+_SMALL_CONTENT = 2**26  # unpacked bytes below which no ratio is suspicious
+_PIECE = 4096  # compressed bytes at a time: they may expand to any number of bytes
 _DRIVE = re.compile(r"[A-Za-z]:")
 
 
@@ -64,7 +64,7 @@ def check_members(members: Iterable[zipfile.ZipInfo], path: Path | str, size: in
             )
     total = sum(member.file_size for member in member_list)
     ratio = total // max(size, 1)
-    if total > _SMALL and ratio > get_limit("compression_ratio"):
+    if total > _SMALL_CONTENT and ratio > get_limit("compression_ratio"):
         raise exceed_limit("compression_ratio", f"{ratio:,}", name_file(path))
 
 
@@ -95,7 +95,7 @@ def read_member(
                 content = file.read(member.file_size)
             else:
                 content = b"".join(iter(lambda: file.read(_PIECE), b""))
-    except Exception as error:  # damaged, encrypted, or packed in an unknown way
+    except Exception as error:  # damaged, encrypted, or compressed in an unknown way
         raise FileError(
             subject, f"cannot be read ({first_line(error)})", "Pack it again"
         ) from error
@@ -120,7 +120,7 @@ class _GuardedFile:
         self.seek, self.tell, self.seekable = file.seek, file.tell, file.seekable
 
     def read(self, size: int = -1) -> bytes:
-        if size <= _LARGE or not self.is_listing:
+        if size <= _LARGE_LIST or not self.is_listing:
             content: bytes = self._file.read(size)
             return content
         check_limit("memory_bytes", size, self._subject)

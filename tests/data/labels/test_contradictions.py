@@ -27,7 +27,7 @@ from uqled.review.flag_list import ListQuery
 from uqled.review.session import ReviewSession
 from uqled.storage.run import Run
 
-OTHER = {"sport": "money", "money": "world", "world": "sport"}
+OTHER_CLASS = {"sport": "money", "money": "world", "world": "sport"}
 
 
 @pytest.fixture(scope="module")
@@ -37,11 +37,11 @@ def frame():
     frame = make_news()
     three, eight = frame.iloc[[3]], frame.iloc[[8]]
     loud = three.assign(
-        label=OTHER[frame.label[3]],
+        label=OTHER_CLASS[frame.label[3]],
         title=frame.title[3].upper(),
         description=f" {frame.description[3]}",
     )
-    other = eight.assign(label=OTHER[frame.label[8]])
+    other = eight.assign(label=OTHER_CLASS[frame.label[8]])
     return pd.concat([frame, three, three, loud, other], ignore_index=True)
 
 
@@ -62,19 +62,24 @@ def test_the_label_of_most_leads_and_the_scores_decide_among_equals():
     sets = np.array([0, 0, 0, 1, 1, -1, 2, 2])
     codes = np.array([2, 1, 2, 0, 1, 0, 1, 0])
     scores = np.array([0.1, 0.9, 0.1, 0.3, 0.8, 0.0, 0.5, 0.5])
-    contradicted = find_contradicted_labels(sets, codes, scores)
-    assert contradicted.rows.tolist() == [3, 6, 1]
-    assert contradicted.leading.tolist() == [1, 0, 2]
-    assert contradicted.duplicates.tolist() == [4, 7, 0]
+    contradictions = find_contradicted_labels(sets, codes, scores)
+    assert contradictions.rows.tolist() == [3, 6, 1]
+    assert contradictions.leading.tolist() == [1, 0, 2]
+    assert contradictions.duplicates.tolist() == [4, 7, 0]
     assert not len(find_contradicted_labels(np.full(0, -1), codes, scores).rows)
 
 
 def test_flags_and_scores_are_those_of_the_model(run):
     errors = uqled.find_label_errors(run)
-    plain = uqled.find_label_errors(run.labels, run.pred_probs)
-    assert errors.mask.tolist() == plain.mask.tolist()
-    assert errors.scores.tolist() == plain.scores.tolist()
-    assert errors.ranked.tolist() == plain.ranked.tolist() == plain.suspects.tolist() == [30]
+    model_errors = uqled.find_label_errors(run.labels, run.pred_probs)
+    assert errors.mask.tolist() == model_errors.mask.tolist()
+    assert errors.scores.tolist() == model_errors.scores.tolist()
+    assert (
+        errors.ranked.tolist()
+        == model_errors.ranked.tolist()
+        == model_errors.suspects.tolist()
+        == [30]
+    )
 
 
 def test_contradictions_come_first_with_their_reason(run, frame):
@@ -132,8 +137,8 @@ def test_the_review_lists_them_first_and_follows_decisions(run, tmp_path):
     rows = flags.describe_samples(order[:2], np.arange(2))
     assert {row["reason"] for row in rows} == {"contradicts a duplicate"}
     assert {row["tier"] for row in rows} == {"contradicts a duplicate"}
-    chosen = flags.select(ListQuery("auto", reason="contradicts a duplicate"))
-    assert set(chosen.tolist()) == {8, 122}
+    chosen_flags = flags.select(ListQuery("auto", reason="contradicts a duplicate"))
+    assert set(chosen_flags.tolist()) == {8, 122}
     assert flags.count_overview()["reasons"][0] == 2
     evidence = session.evidence.collect(122, flags)
     assert [one["index"] for one in evidence["duplicates"]] == [3, 120, 121]

@@ -48,11 +48,11 @@ def test_without_copies_folds_are_what_they_were(tmp_path):
 
 def test_a_few_copies_leave_the_others_where_they_are(penguins, tmp_path):
     data = uqled.load(penguins, label="species")
-    alone = np.empty(len(data), int)
+    folds_without_copies = np.empty(len(data), int)
     for fold, part in enumerate(split_stratified(data.labels, 4, seed=0)):
-        alone[part] = fold
-    moved = np.flatnonzero(predict(penguins, tmp_path / "run").folds != alone)
-    assert len(moved) <= 10  # five copies, and whatever makes room for them
+        folds_without_copies[part] = fold
+    moved_rows = np.flatnonzero(predict(penguins, tmp_path / "run").folds != folds_without_copies)
+    assert len(moved_rows) <= 10  # five copies, and whatever makes room for them
     folds = predict(penguins, tmp_path / "run").folds
     for k in range(3):  # each class is spread as evenly as before
         assert np.ptp(np.bincount(folds[data.labels.codes == k], minlength=4)) <= 2
@@ -75,11 +75,15 @@ def test_a_copy_without_a_label_has_that_of_the_other():
     frame = make_news()
     copies = frame.iloc[[3, 3, 8, 20, 21]].assign(label=[None, "sport", None, None, None])
     copies.iloc[1, copies.columns.get_loc("label")] = frame.label[3]
-    whole = pd.concat([frame, copies], ignore_index=True)
-    whole.loc[len(whole)] = {**frame.loc[30].to_dict(), "label": None}
-    whole.loc[30, "label"] = next(name for name in set(frame.label) if name != frame.label[30])
-    whole = pd.concat([whole, frame.iloc[[30]]], ignore_index=True)  # which has two labels now
-    data = uqled.load(whole)
+    frame_with_copies = pd.concat([frame, copies], ignore_index=True)
+    frame_with_copies.loc[len(frame_with_copies)] = {**frame.loc[30].to_dict(), "label": None}
+    frame_with_copies.loc[30, "label"] = next(
+        name for name in set(frame.label) if name != frame.label[30]
+    )
+    frame_with_copies = pd.concat(
+        [frame_with_copies, frame.iloc[[30]]], ignore_index=True
+    )  # which has two labels now
+    data = uqled.load(frame_with_copies)
     assert data.ids[find_labelled_copies(data)[:4]].tolist() == ["3", "8", "20", "21"]
     assert find_labelled_copies(data)[4] == -1
     errors = uqled.find(data, model="logistic", uncertainty="none", folds=2, progress=False)

@@ -57,11 +57,13 @@ def test_a_picture_saved_again_is_found(quality, scale, least):
 
 def test_other_pictures_are_not():
     scene = draw_scene(0)
-    with_mark, brighter, shifted = scene.copy(), scene.copy(), np.roll(scene, 3, axis=1)
+    with_mark, brighter, shifted_scene = scene.copy(), scene.copy(), np.roll(scene, 3, axis=1)
     with_mark[30:36, 30:36] = 255 - with_mark[30:36, 30:36]  # a small thing tells the classes apart
     brighter[:] = np.clip(brighter.astype(int) + 40, 0, 255)
-    flipped, plain = scene[:, ::-1], np.full_like(scene, 128)
-    others = np.stack([scene, with_mark, brighter, shifted, flipped, plain, plain + 3])
+    mirrored_scene, grey_square = scene[:, ::-1], np.full_like(scene, 128)
+    others = np.stack(
+        [scene, with_mark, brighter, shifted_scene, mirrored_scene, grey_square, grey_square + 3]
+    )
     assert not len(find_near_images(others, np.arange(len(others))))
 
 

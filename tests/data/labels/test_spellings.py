@@ -16,7 +16,7 @@ from uqled.data.spellings import choose_spellings, match_names
 from uqled.export.record import restore_given_labels
 from uqled.review.decisions.store import Decisions
 
-WIDE = "".join(chr(ord(letter) + 0xFEE0) for letter in "Gentoo")  # full-width forms
+WIDE_FORM = "".join(chr(ord(letter) + 0xFEE0) for letter in "Gentoo")  # full-width forms
 
 
 @pytest.fixture
@@ -33,7 +33,7 @@ def penguins(tmp_path, monkeypatch):
     )
     species[[0, 2]] = "Adelie ", " Adelie"
     species[4] = "adelie"
-    species[[1, 3]] = "Gen\u200btoo", WIDE
+    species[[1, 3]] = "Gen\u200btoo", WIDE_FORM
     frame["species"] = species
     frame.to_csv("penguins.csv", index=False)
     return frame
@@ -133,7 +133,7 @@ def test_a_correction_is_written_as_most_are():
     words = ["export", "run", "--to", "csv", "--out", "clean.csv"]
     assert CliRunner().invoke(app, words).exit_code == 0
     species = pd.read_csv("clean.csv").species.tolist()
-    assert species[:6] == ["Adelie ", "Gen\u200btoo", " Adelie", WIDE, "adelie", "Adelie"]
+    assert species[:6] == ["Adelie ", "Gen\u200btoo", " Adelie", WIDE_FORM, "adelie", "Adelie"]
 
 
 def test_new_data_may_have_other_spellings(penguins):

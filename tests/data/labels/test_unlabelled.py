@@ -25,14 +25,14 @@ ROWS = [6, 60, 100]
 def test_they_are_predicted_from_all_others(make, label, model):
     frame = make()
     truth = frame.loc[ROWS, label].tolist()
-    whole = uqled.find(frame.drop(index=ROWS), label=label, model=model, folds=2, progress=False)
+    expected = uqled.find(frame.drop(index=ROWS), label=label, model=model, folds=2, progress=False)
     frame.loc[ROWS, label] = None
     errors = uqled.find(frame, label=label, model=model, folds=2, progress=False)
     assert errors.unlabelled["id"].tolist() == list(map(str, ROWS))
     assert errors.unlabelled["predicted_label"].tolist() == truth
     assert errors.unlabelled["probability"].between(1 / 3, 1).all()
-    assert errors.mask.tolist() == whole.mask.tolist()  # they change nothing else
-    assert whole.unlabelled is None
+    assert errors.mask.tolist() == expected.mask.tolist()  # they change nothing else
+    assert expected.unlabelled is None
     table = errors.apply_to(frame)
     assert table.loc[ROWS, "suggested_label"].tolist() == truth
     assert not table.loc[ROWS, "is_label_issue"].any()

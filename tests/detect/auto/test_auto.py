@@ -16,10 +16,10 @@ from uqled.errors import InputError, MissingInputError
 def test_with_noise_by_class_the_level_is_how_many_are_wrong(noise, sharpness):
     """Of strong and of weak models, whatever the temperature of their probabilities."""
     labels, probs, true = noisy_model(noise=noise, N=30_000, sharpness=sharpness)
-    wrong = (labels != true).sum()
+    n_wrong = (labels != true).sum()
     for power in (1.0, 0.5):
         errors = uqled.find_label_errors(labels, probs**power / (probs**power).sum(1)[:, None])
-        assert errors.estimate.readings["level"].sum() == pytest.approx(wrong, rel=0.25)
+        assert errors.estimate.readings["level"].sum() == pytest.approx(n_wrong, rel=0.25)
 
 
 @pytest.mark.parametrize("noise", [0.01, 0.1])
@@ -28,8 +28,8 @@ def test_of_a_weak_model_the_ranking_is_as_good_as_self_confidence(noise):
     labels, probs, true = confusing_model(noise)
     errors = uqled.find_label_errors(labels, probs)
     is_error = labels != true
-    own = average_precision_score(is_error, -probs[np.arange(len(labels)), labels])
-    assert average_precision_score(is_error, -errors.scores) > own - 0.01
+    precision_of_margin = average_precision_score(is_error, -probs[np.arange(len(labels)), labels])
+    assert average_precision_score(is_error, -errors.scores) > precision_of_margin - 0.01
 
 
 def confusing_model(noise, *, N=20_000, K=6, seed=3):
@@ -40,8 +40,8 @@ def confusing_model(noise, *, N=20_000, K=6, seed=3):
     logits[np.arange(N), true] += 6
     logits[np.arange(N), true ^ 1] += rng.normal(3, 1.5, N)
     probs = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
-    wrong = rng.random(N) < noise
-    labels = np.where(wrong, (true + rng.integers(1, K, N)) % K, true)
+    is_error = rng.random(N) < noise
+    labels = np.where(is_error, (true + rng.integers(1, K, N)) % K, true)
     return labels, probs, true
 
 
@@ -49,8 +49,8 @@ def test_where_noise_has_favourites_the_ranking_is_better_than_self_confidence()
     labels, probs, true = noisy_model(noise=0.1, N=20_000, sharpness=2, favourites=True)
     errors = uqled.find_label_errors(labels, probs)
     is_error = labels != true
-    own = average_precision_score(is_error, -probs[np.arange(len(labels)), labels])
-    assert average_precision_score(is_error, -errors.scores) > own + 0.05
+    precision_of_margin = average_precision_score(is_error, -probs[np.arange(len(labels)), labels])
+    assert average_precision_score(is_error, -errors.scores) > precision_of_margin + 0.05
 
 
 def test_of_curated_data_few_are_flagged():
@@ -58,9 +58,9 @@ def test_of_curated_data_few_are_flagged():
     labels, probs, true = confusing_model(0.003)
     errors = uqled.find_label_errors(labels, probs, method="all")
     is_error = labels != true
-    contradicted = (probs.argmax(axis=1) != labels).sum()
-    assert is_error.sum() < contradicted / 20
-    assert errors.n_flagged < contradicted / 5
+    n_contradictions = (probs.argmax(axis=1) != labels).sum()
+    assert is_error.sum() < n_contradictions / 20
+    assert errors.n_flagged < n_contradictions / 5
     f1 = {name: measure_flags(one.mask, is_error).f1 for name, one in errors.by_method.items()}
     assert f1["auto"] > f1["cl-pbnr"]
     assert errors.estimate.unsure is not None
@@ -78,9 +78,9 @@ def test_members_of_different_kinds_are_stronger_evidence_than_dropout_passes():
         kind: uqled.find_label_errors(labels, passes=passes, passes_kind=kind).estimate.readings
         for kind in ("networks", "bootstrap", None)
     }
-    wrong = (labels != true).sum()
+    n_wrong = (labels != true).sum()
     total = {kind: readings["members"].sum() for kind, readings in by_kind.items()}
-    assert total["networks"] == pytest.approx(wrong, rel=0.2)
+    assert total["networks"] == pytest.approx(n_wrong, rel=0.2)
     assert total["bootstrap"] < total[None] < total["networks"]
 
 
@@ -128,15 +128,15 @@ def test_with_noise_by_class_the_number_is_right_and_the_ranking_near_the_best(n
     assert measure_flags(errors.mask, is_error).f1 > theirs - 0.02
 
 
-@pytest.mark.parametrize("given", ["softmax", "passes", "both"])
-def test_whatever_is_given(given):
+@pytest.mark.parametrize("inputs", ["softmax", "passes", "both"])
+def test_whatever_is_given(inputs):
     data = make_predictions(3, N=2000)
-    softmax = data.softmax if given != "passes" else None
-    passes = data.passes if given != "softmax" else None
+    softmax = data.softmax if inputs != "passes" else None
+    passes = data.passes if inputs != "softmax" else None
     errors = uqled.find_label_errors(data.labels, softmax, passes)
     assert errors.probability.shape == (2000,)
     assert ((errors.probability >= 0) & (errors.probability <= 1)).all()
-    assert ("members" in errors.estimate.readings) == (given != "softmax")
+    assert ("members" in errors.estimate.readings) == (inputs != "softmax")
     assert errors.scores == pytest.approx(1 - errors.probability)
     hits = (errors.mask & data.is_error).sum()
     assert 2 * hits / (errors.n_flagged + data.is_error.sum()) > 0.6
@@ -168,25 +168,28 @@ def test_many_classes_few_samples():
 def test_operating_points_and_verdicts():
     data = make_predictions(9, N=3000)
     arrays = data.labels, data.softmax, data.passes
-    few = uqled.find_label_errors(*arrays, budget=40)
-    assert few.n_flagged == 40
-    assert (few.ranked == few.estimate.order[:40]).all()
-    every = uqled.find_label_errors(*arrays, budget=3000)  # also where the model agrees
-    assert (every.best != every.labels.codes).all()
-    sure = uqled.find_label_errors(*arrays, precision=0.9)
-    assert sure.n_flagged == 0 or sure.estimate.precision(sure.mask).value >= 0.9 - 1e-9
+    small_budget = uqled.find_label_errors(*arrays, budget=40)
+    assert small_budget.n_flagged == 40
+    assert (small_budget.ranked == small_budget.estimate.order[:40]).all()
+    large_budget = uqled.find_label_errors(*arrays, budget=3000)  # also where the model agrees
+    assert (large_budget.best != large_budget.labels.codes).all()
+    precise_errors = uqled.find_label_errors(*arrays, precision=0.9)
+    assert (
+        precise_errors.n_flagged == 0
+        or precise_errors.estimate.precision(precise_errors.mask).value >= 0.9 - 1e-9
+    )
     most = uqled.find_label_errors(*arrays, recall=0.9)
     assert most.estimate.recall(most.mask).value >= 0.9 - 1e-9
     worth = uqled.find_label_errors(*arrays, cost=(1, 4))
     assert (worth.mask == (worth.probability > 0.25)).all()
     actions = np.zeros(3000, int)
-    actions[few.ranked] = np.where(data.is_error[few.ranked], 2, 1)
+    actions[small_budget.ranked] = np.where(data.is_error[small_budget.ranked], 2, 1)
     more = uqled.find_label_errors(*arrays, verdicts=(actions, data.true), budget=40)
     assert more.n_flagged == 40  # others: these were looked at
-    assert not (more.mask & few.mask).any()
+    assert not (more.mask & small_budget.mask).any()
     after = uqled.find_label_errors(*arrays, verdicts=(actions, data.true))
-    assert (after.probability[few.ranked] == data.is_error[few.ranked]).all()
-    assert after.estimate.number.value != few.estimate.number.value
+    assert (after.probability[small_budget.ranked] == data.is_error[small_budget.ranked]).all()
+    assert after.estimate.number.value != small_budget.estimate.number.value
 
 
 def test_all_is_headed_by_auto_and_says_how_good_each_methods_flags_are():
@@ -206,36 +209,36 @@ def test_rates_by_name():
     assert list(rates) == ["ant", "bee", "cat"]
     assert rates["bee"].value == pytest.approx(errors.probability[data.labels == 1].mean())
     pairs = errors.pair_rates()
-    assert sum(rate.value for (given, _), rate in pairs.items() if given == "bee") == pytest.approx(
+    assert sum(rate.value for (label, _), rate in pairs.items() if label == "bee") == pytest.approx(
         rates["bee"].value, abs=0.01
     )
-    plain = uqled.find_label_errors(data.labels, data.softmax, method="cl-pbnr")
-    assert plain.probability is None
-    assert plain.class_rates() == plain.pair_rates() == {}
+    errors_of_cl = uqled.find_label_errors(data.labels, data.softmax, method="cl-pbnr")
+    assert errors_of_cl.probability is None
+    assert errors_of_cl.class_rates() == errors_of_cl.pair_rates() == {}
 
 
 def test_a_weak_model_is_unsure_and_the_range_has_the_truth():
     labels, probs, true = noisy_model(noise=0.03, sharpness=2)
     errors = uqled.find_label_errors(labels, probs)
     is_error = labels != true
-    real, stated = (
+    real, stated_rate = (
         is_error[errors.mask].mean(),
         errors.estimate.precision(errors.mask, confidence=0.95),
     )
-    assert stated.low <= real <= stated.high
-    assert abs(stated.value - real) > 0.1  # a single number would have been wrong by far
-    assert f"{stated.low:.0%} to {stated.high:.0%}" in errors.estimate.unsure
-    sure = uqled.find_label_errors(*noisy_model(noise=0.4)[:2])
-    assert sure.estimate.unsure is None
+    assert stated_rate.low <= real <= stated_rate.high
+    assert abs(stated_rate.value - real) > 0.1  # a single number would have been wrong by far
+    assert f"{stated_rate.low:.0%} to {stated_rate.high:.0%}" in errors.estimate.unsure
+    strong_errors = uqled.find_label_errors(*noisy_model(noise=0.4)[:2])
+    assert strong_errors.estimate.unsure is None
     # A hundred verdicts, and it is known.
     doubtful = np.flatnonzero(probs.argmax(axis=1) != labels)
-    some = np.random.default_rng(0).choice(doubtful, 100, replace=False)
+    chosen_samples = np.random.default_rng(0).choice(doubtful, 100, replace=False)
     actions = np.zeros(len(labels), int)
-    actions[some] = np.where(is_error[some], 2, 1)
+    actions[chosen_samples] = np.where(is_error[chosen_samples], 2, 1)
     after = uqled.find_label_errors(labels, probs, verdicts=(actions, true))
     assert after.estimate.unsure is None
-    real, stated = is_error[after.mask].mean(), after.estimate.precision(after.mask)
-    assert stated.value == pytest.approx(real, abs=0.15)
+    real, stated_rate = is_error[after.mask].mean(), after.estimate.precision(after.mask)
+    assert stated_rate.value == pytest.approx(real, abs=0.15)
 
 
 def test_the_summary_says_how_many_and_where_it_is_unsure():

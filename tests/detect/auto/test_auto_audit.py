@@ -58,25 +58,27 @@ def test_tiers_are_the_flags_in_three_and_what_comes_next(reviewed_data):
 
 def test_without_auto_there_are_no_tiers_verdicts_or_audits():
     data = make_predictions(1, N=300)
-    plain = uqled.find_label_errors(data.labels, data.softmax, method="cl-pbnr")
-    assert plain.tiers == []
-    assert set(plain.tier) == {""}
+    errors_of_cl = uqled.find_label_errors(data.labels, data.softmax, method="cl-pbnr")
+    assert errors_of_cl.tiers == []
+    assert set(errors_of_cl.tier) == {""}
     with pytest.raises(InputError, match="verdicts need 'auto', not 'cl-pbnr'"):
-        plain.with_verdicts({0: True})
+        errors_of_cl.with_verdicts({0: True})
     with pytest.raises(InputError, match="errors are those of 'cl-pbnr'"):
-        uqled.audit_sample(plain)
+        uqled.audit_sample(errors_of_cl)
 
 
 def test_verdicts_are_certain_and_the_flags_follow(reviewed_data):
     errors, is_error = reviewed_data
-    some = np.random.default_rng(0).choice(len(errors), 100, replace=False).tolist()
-    after = errors.with_verdicts({z: bool(is_error[z]) for z in some})
-    assert (after.probability[some] == is_error[some]).all()
-    assert (after.mask[some] == is_error[some]).all()
+    chosen_samples = np.random.default_rng(0).choice(len(errors), 100, replace=False).tolist()
+    after = errors.with_verdicts({z: bool(is_error[z]) for z in chosen_samples})
+    assert (after.probability[chosen_samples] == is_error[chosen_samples]).all()
+    assert (after.mask[chosen_samples] == is_error[chosen_samples]).all()
     assert (after.scores == 1 - after.probability).all()
     assert after.answer.n_verdicts == 100
-    few = errors.with_verdicts({some[0]: True}, point=OperatingPoint("budget", 7))
-    assert few.n_flagged == 7
+    small_budget = errors.with_verdicts(
+        {chosen_samples[0]: True}, point=OperatingPoint("budget", 7)
+    )
+    assert small_budget.n_flagged == 7
     with pytest.raises(InputError, match="name sample 3000 of 3000"):
         errors.with_verdicts({3000: True})
 
@@ -109,15 +111,17 @@ def test_each_sample_is_drawn_as_often_as_is_said(reviewed_data):
         stated_shares[audit.indices] = audit.inclusion
     groups = np.digitize(stated_shares, [1e-9, 0.02, 0.03, 0.04])
     for group in range(1, 5):
-        drawn = groups == group
+        n_draws = groups == group
         # Samples that were never drawn are not known to be of the group: the rarest are left out.
         if group > 2:
-            assert times[drawn].mean() / 400 == pytest.approx(stated_shares[drawn].mean(), rel=0.05)
+            assert times[n_draws].mean() / 400 == pytest.approx(
+                stated_shares[n_draws].mean(), rel=0.05
+            )
 
 
 def test_the_estimate_is_right_in_the_mean_of_all_draws_whatever_the_model(reviewed_data):
     errors, is_error = reviewed_data
-    values, covered = [], []
+    values, is_covered = [], []
     for seed in range(120):
         audit = uqled.audit_sample(errors, 40, seed=seed)
         estimate = uqled.estimate_audit(
@@ -127,10 +131,10 @@ def test_the_estimate_is_right_in_the_mean_of_all_draws_whatever_the_model(revie
         assert number.low <= number.value <= number.high
         assert estimate.n_errors[0.95].low <= number.low
         values.append(number.value)
-        covered.append(number.low <= is_error.sum() <= number.high)
+        is_covered.append(number.low <= is_error.sum() <= number.high)
         assert estimate.n_judged == 40
     assert np.mean(values) == pytest.approx(is_error.sum(), rel=0.05)
-    assert np.mean(covered) > 0.7
+    assert np.mean(is_covered) > 0.7
 
 
 def test_verdicts_from_working_down_the_list_are_not_taken_for_random(reviewed_data):
@@ -140,11 +144,11 @@ def test_verdicts_from_working_down_the_list_are_not_taken_for_random(reviewed_d
     with_top, without = [], []
     for seed in range(30):
         audit = uqled.audit_sample(errors, 40, seed=seed)
-        judged = {z: bool(is_error[z]) for z in audit.indices.tolist()}
-        without.append(uqled.estimate_audit(errors, audit, judged).n_errors[0.8].value)
-        with_top.append(uqled.estimate_audit(errors, audit, judged | top).n_errors[0.8].value)
-    wrong = is_error.sum()
-    assert np.mean(with_top) == pytest.approx(wrong, rel=0.1)
+        verdicts = {z: bool(is_error[z]) for z in audit.indices.tolist()}
+        without.append(uqled.estimate_audit(errors, audit, verdicts).n_errors[0.8].value)
+        with_top.append(uqled.estimate_audit(errors, audit, verdicts | top).n_errors[0.8].value)
+    n_wrong = is_error.sum()
+    assert np.mean(with_top) == pytest.approx(n_wrong, rel=0.1)
     assert np.std(with_top) < np.std(without)
 
 
@@ -156,8 +160,8 @@ def test_a_part_of_an_audit_is_an_audit_and_all_samples_are_a_census(reviewed_da
     assert estimate.n_judged == 15
     assert "25 that are left" in estimate.advice or "Enough" in estimate.advice
     census = uqled.audit_sample(errors, len(errors))
-    every = {z: bool(wrong) for z, wrong in enumerate(is_error)}
-    reference = uqled.estimate_audit(errors, census, every)
+    all_verdicts = {z: bool(is_wrong) for z, is_wrong in enumerate(is_error)}
+    reference = uqled.estimate_audit(errors, census, all_verdicts)
     assert reference.n_errors[0.95].low == reference.n_errors[0.95].high == is_error.sum()
     assert reference.precision[0.8].value == pytest.approx(is_error[errors.mask].mean())
     assert reference.advice.startswith("Enough")
@@ -183,10 +187,10 @@ def test_intervals_hold_the_truth_after_verdicts(way):
         codes = rng.integers(0, 5, 800)
         labels, probs, passes = make_labels(codes, 5, seed=seed, wrong=0.12, margin=3.0)
         errors, is_wrong = uqled.find_label_errors(labels, probs, passes), labels != codes
-        judged = errors.ranked[:40]
+        judged_samples = errors.ranked[:40]
         if way == "random":
-            judged = rng.choice(errors.ranked, 40, replace=False)
-        after = errors.with_verdicts({int(i): bool(is_wrong[i]) for i in judged})
+            judged_samples = rng.choice(errors.ranked, 40, replace=False)
+        after = errors.with_verdicts({int(i): bool(is_wrong[i]) for i in judged_samples})
         number, real = after.answer.n_errors, after.answer.precision
         n_held += number.low <= is_wrong.sum() <= number.high
         real_held += real.low <= is_wrong[after.mask].mean() <= real.high

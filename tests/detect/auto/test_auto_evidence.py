@@ -79,16 +79,16 @@ def test_votes_are_counted(kernels):
 
 def test_members_that_err_independently_tell_how_many_labels_are_wrong():
     rng = np.random.default_rng(1)
-    N, K, F, own, wrong = 200_000, 50, 5, 0.06, 0.1
+    N, K, F, own_error, error_rate = 200_000, 50, 5, 0.06, 0.1
     true = rng.integers(0, K, N)
-    members = np.where(rng.random((F, N)) < own, rng.integers(0, K, (F, N)), true)
-    labels = np.where(rng.random(N) < wrong, rng.integers(0, K, N), true)
+    members = np.where(rng.random((F, N)) < own_error, rng.integers(0, K, (F, N)), true)
+    labels = np.where(rng.random(N) < error_rate, rng.integers(0, K, N), true)
     with_label = int((members != labels).sum())
     with_each_other = sum(int((members[f] != members[g]).sum()) for f in range(F) for g in range(f))
     counts = VoteCounts(with_label, with_each_other, F, N)
-    alike, members_error = evidence.LIKENESS["networks"], own * (K - 1) / K
+    likeness, members_error = evidence.LIKENESS["networks"], own_error * (K - 1) / K
     # As many as there are, less the error that stands for what such members have in common.
-    expected = N * wrong * (K - 1) / K - N * members_error * alike / (1 - alike)
+    expected = N * error_rate * (K - 1) / K - N * members_error * likeness / (1 - likeness)
     assert counts.estimate_errors("networks") == pytest.approx(expected, rel=0.05)
     assert counts.estimate_errors("bootstrap") < counts.estimate_errors("networks")
 
@@ -108,10 +108,10 @@ def test_calibration_finds_the_power_and_the_even_share(power, share):
     rng = np.random.default_rng(3)
     N, K = 20_000, 6
     p = rng.dirichlet(np.full(K, 0.3), N) + 1e-9
-    raised = p**power
-    raised /= raised.sum(axis=1, keepdims=True)
-    mixed = (1 - share) * raised + share / K
-    labels = (mixed.cumsum(axis=1) < rng.random((N, 1))).sum(axis=1).clip(0, K - 1)
+    sharpened = p**power
+    sharpened /= sharpened.sum(axis=1, keepdims=True)
+    mixture = (1 - share) * sharpened + share / K
+    labels = (mixture.cumsum(axis=1) < rng.random((N, 1))).sum(axis=1).clip(0, K - 1)
     result = Calibration.fit(SampleRows(p.astype(np.float32), labels.astype(np.int32)))
     assert result.power == pytest.approx(power, rel=0.2)
     assert result.even_share == pytest.approx(share, abs=0.04)
@@ -127,8 +127,8 @@ def test_labels_are_counted_in_bands(ties):
     quantiles = Quantiles.of(SampleRows(probs, labels))
     result = BandCounts.of(alternatives_of(labels, probs), quantiles)
     samples, hits = naive.band_counts(labels, probs, BANDS, LEAST_ROWS)
-    clear = np.sort(probs, axis=1)
-    if not ties or (clear[:, -1] > clear[:, -2]).all():
+    sorted_probs = np.sort(probs, axis=1)
+    if not ties or (sorted_probs[:, -1] > sorted_probs[:, -2]).all():
         assert (result.hits == hits).all()
     expected = quantiles.shares * result.predicted[:, None]
     if not ties:
@@ -140,15 +140,15 @@ def test_counts_of_parts_add_up():
     rng = np.random.default_rng(5)
     probs, labels = distributions(rng, 300, 3), rng.integers(0, 3, 300).astype(np.int32)
     quantiles = Quantiles.of(SampleRows(probs, labels))
-    whole = BandCounts.of(alternatives_of(labels, probs), quantiles)
+    expected = BandCounts.of(alternatives_of(labels, probs), quantiles)
     first, second = (
-        BandCounts.of(alternatives_of(labels[some], probs[some]), quantiles)
-        for some in (slice(100), slice(100, None))
+        BandCounts.of(alternatives_of(labels[rows], probs[rows]), quantiles)
+        for rows in (slice(100), slice(100, None))
     )
     merged = first.merge_with(second)
-    assert (merged.hits == whole.hits).all()
-    assert (merged.predicted == whole.predicted).all()
-    assert merged.differing == whole.differing
+    assert (merged.hits == expected.hits).all()
+    assert (merged.predicted == expected.predicted).all()
+    assert merged.differing == expected.differing
 
 
 def structure_of(labels, probs):
@@ -240,8 +240,8 @@ def test_weights_of_explanations():
 def test_scores_go_on_where_probabilities_would_all_be_1():
     labels = np.zeros(4, np.int32)
     best = np.array([0.5, 0.9, 0.99, 0.99], np.float32)
-    given = np.array([0.5, 1e-9, 1e-20, 1e-30], np.float32)
-    result = Alternatives(labels, np.ones(4, np.int32), given, best)
+    self_confidence = np.array([0.5, 1e-9, 1e-20, 1e-30], np.float32)
+    result = Alternatives(labels, np.ones(4, np.int32), self_confidence, best)
     scores = explanations.Scorer(1.0, 1e-35, Structure(None, 1.0)).score(result)
     assert scores[0] == 0
     assert (np.diff(scores) > 0).all()

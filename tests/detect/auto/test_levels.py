@@ -29,23 +29,23 @@ def test_the_best_f1_is_that_of_trying_every_cut(seed):
             2 * r[flags].sum() / (np.count_nonzero(flags) + r.sum()) for r in readings.values()
         )
 
-    every = {level: f1(levels >= level) for level in np.unique(levels)}
-    assert f1(levels >= cut) == pytest.approx(max(every.values()), rel=1e-9)
+    f1_of_level = {level: f1(levels >= level) for level in np.unique(levels)}
+    assert f1(levels >= cut) == pytest.approx(max(f1_of_level.values()), rel=1e-9)
 
 
-@pytest.mark.parametrize("wanted", [0.3, 0.6, 0.9])
-def test_precision_and_recall_are_reached_and_not_missed_by_much(wanted):
+@pytest.mark.parametrize("target", [0.3, 0.6, 0.9])
+def test_precision_and_recall_are_reached_and_not_missed_by_much(target):
     readings = make_readings(7)
     p = readings["a"]
     table, levels = Levels.of(p, readings), find_levels(p)
-    flags = levels >= table.at_precision("a", wanted)
-    lower = levels >= table.at_precision("a", wanted) - 1
-    assert p[flags].mean() >= wanted
-    assert np.array_equal(lower, flags) or p[lower].mean() < wanted
-    flags = levels >= table.at_recall("a", wanted)
-    higher = levels >= table.at_recall("a", wanted) + 1
-    assert p[flags].sum() >= wanted * p.sum() * (1 - 1e-9)
-    assert p[higher].sum() < wanted * p.sum()
+    flags = levels >= table.at_precision("a", target)
+    lower = levels >= table.at_precision("a", target) - 1
+    assert p[flags].mean() >= target
+    assert np.array_equal(lower, flags) or p[lower].mean() < target
+    flags = levels >= table.at_recall("a", target)
+    higher = levels >= table.at_recall("a", target) + 1
+    assert p[flags].sum() >= target * p.sum() * (1 - 1e-9)
+    assert p[higher].sum() < target * p.sum()
 
 
 def test_nothing_reaches_an_impossible_precision():
@@ -57,15 +57,15 @@ def test_nothing_reaches_an_impossible_precision():
 def test_parts_add_up_to_the_whole_in_any_order():
     readings = make_readings(3)
     mean = readings["b"]
-    whole = Levels.of(mean, readings)
+    expected = Levels.of(mean, readings)
     order = np.random.default_rng(0).permutation(len(mean))
-    parts = [Levels.of(mean[some], {k: r[some] for k, r in readings.items()})
-             for some in np.array_split(order, 7)]  # fmt: skip
+    parts = [Levels.of(mean[chunk], {k: r[chunk] for k, r in readings.items()})
+             for chunk in np.array_split(order, 7)]  # fmt: skip
     total = parts[0]
     for part in parts[1:]:
         total = part.merge_with(total)
-    assert np.array_equal(total.counts, whole.counts)
-    assert all(np.array_equal(total.errors[k], whole.errors[k]) for k in readings)
+    assert np.array_equal(total.counts, expected.counts)
+    assert all(np.array_equal(total.errors[k], expected.errors[k]) for k in readings)
 
 
 def test_arrays_come_out_as_they_went_in(tmp_path):

@@ -12,12 +12,12 @@ from uqled.detect.auto.operating_point import OperatingPoint, make_operating_poi
 from uqled.errors import InputError
 
 RNG = np.random.default_rng(5)
-LOW = RNG.beta(0.3, 2.0, 400)
-HIGH = np.clip(LOW * 1.6, 0, 1)
+LOW_READING = RNG.beta(0.3, 2.0, 400)
+HIGH_READING = np.clip(LOW_READING * 1.6, 0, 1)
 
 
 def estimate(**readings):
-    readings = readings or {"low": LOW, "high": HIGH}
+    readings = readings or {"low": LOW_READING, "high": HIGH_READING}
     return ErrorEstimate(readings, dict.fromkeys(readings, 1.0), dict.fromkeys(readings, 1.0))
 
 
@@ -35,35 +35,35 @@ def test_intervals_are_students_and_normal_ones(confidence, n):
     interval = probability.estimate_interval(100.0, sums, weights, 0.0, 1e9, False, confidence)
     reach = stats.t.ppf(upper, n - 1) * np.std(logs, ddof=1) * np.sqrt(1 + 1 / n)
     assert interval.high == pytest.approx(np.exp(logs.mean() + reach) - 0.5)
-    drawn = probability.estimate_interval(
+    single_interval = probability.estimate_interval(
         100.0, {"a": 100.0}, {"a": 1.0}, 49.0, 1e9, False, confidence
     )
-    assert drawn.high - 100 == pytest.approx(7 * stats.norm.ppf(upper))
+    assert single_interval.high - 100 == pytest.approx(7 * stats.norm.ppf(upper))
 
 
 @pytest.mark.parametrize("confidence", [95, -0.1, "high"])
 def test_a_confidence_is_a_fraction(confidence):
     with pytest.raises(InputError, match="confidence"):
-        estimate().precision(LOW > 0.5, confidence=confidence)
+        estimate().precision(LOW_READING > 0.5, confidence=confidence)
 
 
 def test_the_probability_is_the_mean_of_the_readings_and_the_number_its_sum():
     result = estimate()
-    assert result.probability == pytest.approx((LOW + HIGH) / 2)
-    assert result.number.value == pytest.approx(((LOW + HIGH) / 2).sum())
-    assert result.number.low < LOW.sum()
-    assert HIGH.sum() < result.number.high <= len(LOW)
+    assert result.probability == pytest.approx((LOW_READING + HIGH_READING) / 2)
+    assert result.number.value == pytest.approx(((LOW_READING + HIGH_READING) / 2).sum())
+    assert result.number.low < LOW_READING.sum()
+    assert HIGH_READING.sum() < result.number.high <= len(LOW_READING)
 
 
 def test_a_reading_of_weight_0_only_widens_the_interval():
-    both = {"low": LOW, "high": HIGH}
-    narrow = ErrorEstimate(both, {"low": 1.0, "high": 0.0}, {"low": 1.0, "high": 0.0})
-    wide = ErrorEstimate(both, {"low": 1.0, "high": 0.0}, {"low": 1.0, "high": 1.0})
+    readings = {"low": LOW_READING, "high": HIGH_READING}
+    narrow = ErrorEstimate(readings, {"low": 1.0, "high": 0.0}, {"low": 1.0, "high": 0.0})
+    wide = ErrorEstimate(readings, {"low": 1.0, "high": 0.0}, {"low": 1.0, "high": 1.0})
     assert (narrow.probability == wide.probability).all()
     assert wide.number.high > narrow.number.high
     # One reading alone: what is left is that errors are drawn.
-    drawn = stats.norm.ppf(0.9) * np.sqrt((LOW * (1 - LOW)).sum())
-    assert narrow.number.high - LOW.sum() == pytest.approx(drawn, rel=1e-4)
+    deviation = stats.norm.ppf(0.9) * np.sqrt((LOW_READING * (1 - LOW_READING)).sum())
+    assert narrow.number.high - LOW_READING.sum() == pytest.approx(deviation, rel=1e-4)
 
 
 def test_best_f1_beside_all_sets():
@@ -78,25 +78,27 @@ def test_best_f1_beside_all_sets():
 
 def test_best_f1_is_best_in_the_mean_of_the_readings():
     result = estimate()
-    order = np.argsort(-(LOW + HIGH), kind="stable")
+    order = np.argsort(-(LOW_READING + HIGH_READING), kind="stable")
 
     def mean_f1(k):
-        return np.mean([2 * r[order[:k]].sum() / (k + r.sum()) for r in (LOW, HIGH)])
+        return np.mean(
+            [2 * r[order[:k]].sum() / (k + r.sum()) for r in (LOW_READING, HIGH_READING)]
+        )
 
-    every = [mean_f1(k) for k in range(1, len(LOW) + 1)]
-    assert length_of(OperatingPoint("f1"), result) == int(np.argmax(every)) + 1
+    f1_of_prefix = [mean_f1(k) for k in range(1, len(LOW_READING) + 1)]
+    assert length_of(OperatingPoint("f1"), result) == int(np.argmax(f1_of_prefix)) + 1
 
 
-@pytest.mark.parametrize("wanted", [0.2, 0.5, 0.7, 0.9])
-def test_precision_and_recall_are_kept_by_the_longest_and_the_shortest_prefix(wanted):
+@pytest.mark.parametrize("target", [0.2, 0.5, 0.7, 0.9])
+def test_precision_and_recall_are_kept_by_the_longest_and_the_shortest_prefix(target):
     result = estimate()
     ranked_samples = np.sort(result.probability)[::-1]
-    n = length_of(OperatingPoint("precision", wanted), result)
-    assert n == 0 or ranked_samples[:n].mean() >= wanted - 1e-12
-    assert n == len(ranked_samples) or ranked_samples[: n + 1].mean() < wanted
-    n = length_of(OperatingPoint("recall", wanted), result)
-    assert ranked_samples[:n].sum() >= wanted * ranked_samples.sum() * (1 - 1e-9)
-    assert ranked_samples[: n - 1].sum() < wanted * ranked_samples.sum()
+    n = length_of(OperatingPoint("precision", target), result)
+    assert n == 0 or ranked_samples[:n].mean() >= target - 1e-12
+    assert n == len(ranked_samples) or ranked_samples[: n + 1].mean() < target
+    n = length_of(OperatingPoint("recall", target), result)
+    assert ranked_samples[:n].sum() >= target * ranked_samples.sum() * (1 - 1e-9)
+    assert ranked_samples[: n - 1].sum() < target * ranked_samples.sum()
 
 
 def test_no_flags_reach_a_precision_that_none_has():
@@ -115,9 +117,9 @@ def test_budget_and_cost():
 
 def test_expected_precision_and_recall_of_any_flags():
     result = estimate()
-    mask = RNG.random(len(LOW)) < 0.3
+    mask = RNG.random(len(LOW_READING)) < 0.3
     precision, recall = result.precision(mask), result.recall(mask)
-    mean = (LOW + HIGH) / 2
+    mean = (LOW_READING + HIGH_READING) / 2
     assert precision.value == pytest.approx(mean[mask].mean())
     assert recall.value == pytest.approx(mean[mask].sum() / mean.sum())
     assert precision.low <= precision.value <= precision.high <= 1
@@ -125,7 +127,7 @@ def test_expected_precision_and_recall_of_any_flags():
 
 
 def test_rates_by_class_and_by_pair():
-    codes = np.arange(len(LOW)) % 3
+    codes = np.arange(len(LOW_READING)) % 3
     other = (codes + 1) % 3
     result = estimate()
     rates = result.per_class(codes, 3)
@@ -165,19 +167,19 @@ def test_with_verdicts_the_weights_are_probabilities_not_a_sample():
 def test_unsure_where_the_readings_differ_about_the_flags():
     p = np.repeat([0.95, 0.01], 200)
     assert estimate(one=p, two=np.clip(p * 1.03, 0, 1)).unsure is None
-    apart = estimate(one=p, two=p * 0.3)
-    real = apart.precision(apart.flags(OperatingPoint("f1")))
+    conflicting = estimate(one=p, two=p * 0.3)
+    real = conflicting.precision(conflicting.flags(OperatingPoint("f1")))
     assert real.high - real.low > probability.WIDE
-    wide = apart.precision(apart.flags(OperatingPoint("f1")), confidence=0.95)
+    wide = conflicting.precision(conflicting.flags(OperatingPoint("f1")), confidence=0.95)
     assert wide.low < real.low < real.high <= wide.high
-    assert f"{wide.low:.0%} to {wide.high:.0%} are real" in apart.unsure
+    assert f"{wide.low:.0%} to {wide.high:.0%} are real" in conflicting.unsure
 
 
 def test_verdicts_are_certain_and_choose_among_the_readings():
     rng = np.random.default_rng(1)
-    right, wrong = rng.beta(0.5, 1.0, 2000), rng.random(2000)
+    right, random_reading = rng.beta(0.5, 1.0, 2000), rng.random(2000)
     is_error = rng.random(2000) < right
-    before = estimate(right=right, wrong=wrong)
+    before = estimate(right=right, wrong=random_reading)
     actions = np.where(np.arange(2000) < 100, np.where(is_error, 2, 1), 0)
     codes = np.zeros(2000, np.int32)
     after = before.with_verdicts(actions, is_error.astype(int), codes)
@@ -192,10 +194,12 @@ def test_verdicts_are_certain_and_choose_among_the_readings():
 
 def test_verdicts_correct_what_all_readings_have_wrong():
     rng = np.random.default_rng(2)
-    stated = np.full(1000, 0.7)
+    stated_probabilities = np.full(1000, 0.7)
     is_error = rng.random(1000) < 0.3
     actions = np.where(np.arange(1000) < 200, np.where(is_error, 3, 1), 0)
-    result = estimate(only=stated).with_verdicts(actions, np.zeros(1000, int), np.zeros(1000, int))
+    result = estimate(only=stated_probabilities).with_verdicts(
+        actions, np.zeros(1000, int), np.zeros(1000, int)
+    )
     assert result.probability[200:].mean() == pytest.approx(0.3, abs=0.07)
 
 
@@ -217,15 +221,15 @@ def test_a_verdict_that_all_foretold_changes_little():
     actions = (np.arange(1000) == 0).astype(int)
     after = before.with_verdicts(actions, actions * 0, np.zeros(1000, int))
     assert after.number.high - after.number.low > before.number.high - before.number.low
-    alike = dict.fromkeys(readings, 0.25)
-    assert after.spread == pytest.approx(alike, abs=0.01)
+    equal_readings = dict.fromkeys(readings, 0.25)
+    assert after.spread == pytest.approx(equal_readings, abs=0.01)
     assert after.number.value == pytest.approx(before.number.value, rel=0.1)
     assert after.weights["0"] == pytest.approx(0.125, abs=0.01)  # half way from 0 to a quarter
 
 
 def test_no_verdicts_change_nothing():
     result = estimate()
-    nobody = np.zeros(len(LOW), int)
+    nobody = np.zeros(len(LOW_READING), int)
     assert result.with_verdicts(nobody, nobody, nobody) is result
 
 

@@ -58,11 +58,11 @@ def test_a_symmetric_interval_promised_too_much():
 def test_of_many_labels_probabilities_are_counted(monkeypatch):
     rng = np.random.default_rng(0)
     estimate = make_estimate(rng.uniform(0.7, 0.99, 5_000), 3, 57)
-    chosen = np.arange(5_000)
-    [counted] = promise_errors(estimate, [chosen], confidence=0.95)
+    indices = np.arange(5_000)
+    [promise_of_counts] = promise_errors(estimate, [indices], confidence=0.95)
     monkeypatch.setattr(promises, "_BINS", 10_000)
-    [each] = promise_errors(estimate, [chosen], confidence=0.95)
-    assert counted.low == pytest.approx(each.low, rel=2e-3)
+    [promise_of_sum] = promise_errors(estimate, [indices], confidence=0.95)
+    assert promise_of_counts.low == pytest.approx(promise_of_sum.low, rel=2e-3)
 
 
 def test_readings_count_as_the_verdicts_make_them():
@@ -70,8 +70,8 @@ def test_readings_count_as_the_verdicts_make_them():
     high, low = np.full(100, 0.97), np.full(100, 0.7)
     estimate = ErrorEstimate({"a": high, "b": low}, {"a": 1.0, "b": 1.0}, {"a": 1.0, "b": 1.0})
     promise = promise_errors(estimate, [np.arange(100)], confidence=0.95)[0]
-    alone = ErrorEstimate({"b": low}, {"b": 1.0}, {"b": 1.0})
-    bound = promise_errors(alone, [np.arange(100)], confidence=0.95)[0].low
+    single_estimate = ErrorEstimate({"b": low}, {"b": 1.0}, {"b": 1.0})
+    bound = promise_errors(single_estimate, [np.arange(100)], confidence=0.95)[0].low
     assert bound <= promise.low <= bound + 4
     assert bound == 61  # Poisson of 30 right labels exceeds 39 in one of twenty-two times
 
@@ -96,5 +96,5 @@ def test_only_verdicts_on_samples_as_suspect_count():
     estimate = make_estimate(np.r_[np.full(20, 0.95), np.full(20, 0.5)], 3, 7)
     at_random = np.array([40, 41, 42, 43, 44])  # of 0.9: three right, two wrong
     assert len(find_alike_verdicts(estimate, np.arange(20), at_random)) == 0
-    alike = find_alike_verdicts(estimate, np.arange(40), at_random)
-    assert alike.tolist() == [0, 0, 0, 1, 1]
+    verdicts = find_alike_verdicts(estimate, np.arange(40), at_random)
+    assert verdicts.tolist() == [0, 0, 0, 1, 1]

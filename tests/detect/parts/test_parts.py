@@ -46,7 +46,7 @@ from uqled.storage.arrays.shards import open_shards
     st.sampled_from([compiled, plain]),
 )
 def test_cuts_are_those_of_sorting(
-    seed: int, ties: bool, places: int, room: int, few: int, kernels: ModuleType
+    seed: int, ties: bool, places: int, room: int, n_few: int, kernels: ModuleType
 ) -> None:
     rng = np.random.default_rng(seed)
     G, n = int(rng.integers(1, 6)), int(rng.integers(0, 150))
@@ -61,7 +61,7 @@ def test_cuts_are_those_of_sorting(
     ]
     with (
         mock.patch.object(cuts_module, "_COUNTS", room),  # few ranges or many
-        mock.patch.object(cuts_module, "_SAMPLES", few),  # that are sent never, late or at once
+        mock.patch.object(cuts_module, "_SAMPLES", n_few),  # that are sent never, late or at once
     ):
         cuts = find_cuts(
             quotas, lambda c: reduce(merge_results, [c.count_samples(o, kernels) for o in offers])
@@ -112,31 +112,33 @@ def test_every_flag_and_column_is_the_same(
 ) -> None:
     monkeypatch.setattr(auto_evidence, "PAIR_CLASSES", 256)
     labels, softmax, passes = make_inputs(seed, ties=ties, N=60 if part_rows == 1 else 300, K=K)
-    whole = find_label_errors(labels, softmax, passes, method="all", entropy_class=entropy_class)
+    in_memory = find_label_errors(
+        labels, softmax, passes, method="all", entropy_class=entropy_class
+    )
     errors = find_label_errors_in_parts(
         labels, softmax, passes, out=tmp_path / "out", method="all", entropy_class=entropy_class,
         part_rows=part_rows, workers=workers,
     )  # fmt: skip
     table = pd.concat(errors.frames(), ignore_index=True)
-    assert set(errors.about["flagged"]) == set(whole.by_method)
+    assert set(errors.about["flagged"]) == set(in_memory.by_method)
     for name, number in errors.about["flagged"].items():
-        assert (table[name].to_numpy() == whole.by_method[name].mask).all(), name
-        assert number == whole.by_method[name].n_flagged
-    one = whole.by_method[errors.method]
+        assert (table[name].to_numpy() == in_memory.by_method[name].mask).all(), name
+        assert number == in_memory.by_method[name].n_flagged
+    one = in_memory.by_method[errors.method]
     for column in COLUMNS:
         assert (table[column].to_numpy() == one.to_frame()[column].to_numpy()).all(), column
     assert (errors.joint == one.joint).all()
     assert (errors.read_flag_table()["index"].to_numpy() == one.ranked).all()
     assert (errors.mask() == one.mask).all()
     assert errors.table().count_rows() == len(labels)
-    confused = [tuple(pair) for pair in errors.about["confused"]]
-    assert confused == one.confused_pairs()[: len(confused)]
-    assert len(confused) >= min(len(one.confused_pairs()), 20)
-    assert errors.summary().splitlines()[:3] == describe_answer(whole.answer).splitlines()[:3]
+    confused_pairs = [tuple(pair) for pair in errors.about["confused"]]
+    assert confused_pairs == one.confused_pairs()[: len(confused_pairs)]
+    assert len(confused_pairs) >= min(len(one.confused_pairs()), 20)
+    assert errors.summary().splitlines()[:3] == describe_answer(in_memory.answer).splitlines()[:3]
     assert [(tier.name, tier.n_samples) for tier in errors.answer.tiers] == [
-        (tier.name, tier.n_samples) for tier in whole.answer.tiers
+        (tier.name, tier.n_samples) for tier in in_memory.answer.tiers
     ]
-    for tier, expected in zip(errors.answer.tiers, whole.answer.tiers, strict=True):
+    for tier, expected in zip(errors.answer.tiers, in_memory.answer.tiers, strict=True):
         assert vars(tier.precision) == pytest.approx(vars(expected.precision), abs=1e-6)
     assert not (tmp_path / "out" / "work").exists()
 
@@ -147,15 +149,15 @@ def test_every_limit_of_uncertainty_is_the_same(tmp_path: Path, entropy_class: A
     names = ["cl-mcd-sd", "cl-mcd-e", "cl-mcd-m", "cl-mcd-mi", "cl-mcd-vr"]
     labels, _, passes = make_inputs(6)
     options = {"method": names, "entropy_class": entropy_class}
-    whole = find_label_errors(labels, None, passes, **options)
+    expected = find_label_errors(labels, None, passes, **options)
     parts = find_label_errors_in_parts(
         labels, None, passes, out=tmp_path / "out", part_rows=41, **options
     )
     table = pd.concat(parts.frames(), ignore_index=True)
     for name in names:
-        assert (table[name].to_numpy() == whole.by_method[name].mask).all(), name
-    assert (parts.joint == whole.joint).all()
-    assert parts.method == whole.method == "cl-mcd-sd"
+        assert (table[name].to_numpy() == expected.by_method[name].mask).all(), name
+    assert (parts.joint == expected.joint).all()
+    assert parts.method == expected.method == "cl-mcd-sd"
 
 
 @pytest.mark.parametrize(
@@ -166,10 +168,10 @@ def test_every_limit_of_uncertainty_is_the_same(tmp_path: Path, entropy_class: A
 def test_operating_points_of_auto(tmp_path: Path, point: Any, with_passes: bool) -> None:
     labels, softmax, passes = make_inputs(11)
     inputs = labels, softmax, passes if with_passes else None
-    whole = find_label_errors(*inputs, **point)
+    expected = find_label_errors(*inputs, **point)
     errors = find_label_errors_in_parts(*inputs, out=tmp_path / "out", part_rows=64, **point)
-    assert (errors.mask() == whole.mask).all()
-    assert errors.summary().splitlines()[:3] == describe_answer(whole.answer).splitlines()[:3]
+    assert (errors.mask() == expected.mask).all()
+    assert errors.summary().splitlines()[:3] == describe_answer(expected.answer).splitlines()[:3]
     with pytest.raises(InputError, match="gives no probabilities"):
         find_label_errors_in_parts(*inputs, out=tmp_path / "x", method="cl-pbnr", **point)
 
@@ -184,19 +186,19 @@ def test_a_model_at_chance_gives_no_number(tmp_path: Path) -> None:
         errors = find_label_errors_in_parts(
             *files, out=tmp_path / method, method=method, part_rows=300
         )
-        whole = find_label_errors(labels, probs, method=method).answer
+        answer = find_label_errors(labels, probs, method=method).answer
         assert errors.answer.is_at_chance
         assert errors.answer.n_errors is None
-        assert (errors.answer.unsure, errors.answer.tiers) == (whole.unsure, whole.tiers)
+        assert (errors.answer.unsure, errors.answer.tiers) == (answer.unsure, answer.tiers)
         assert "the number of wrong labels cannot be estimated" in errors.summary()
         assert "labels are wrong (" not in errors.summary()
-        assert "labels are wrong (" not in describe_answer(whole)
+        assert "labels are wrong (" not in describe_answer(answer)
     np.save(tmp_path / "probs.npy", 0.5 * probs + 0.5 * np.eye(4)[labels])
-    better = find_label_errors_in_parts(
+    errors_of_good_model = find_label_errors_in_parts(
         tmp_path / "labels.npy", tmp_path / "probs.npy", out=tmp_path / "better", part_rows=300
     )
-    assert not better.answer.is_at_chance
-    assert better.answer.n_errors is not None
+    assert not errors_of_good_model.answer.is_at_chance
+    assert errors_of_good_model.answer.n_errors is not None
 
 
 def test_tiers_do_not_depend_on_how_good_the_model_is_on_one_part(tmp_path: Path) -> None:
@@ -205,10 +207,10 @@ def test_tiers_do_not_depend_on_how_good_the_model_is_on_one_part(tmp_path: Path
     labels = np.r_[np.zeros(390, int), np.ones(10, int), rng.integers(1, 3, 400)]
     probs = 0.7 * np.eye(3)[labels] + 0.3 * rng.dirichlet(np.ones(3), 800)
     probs[390:400] = [0.9, 0.06, 0.04]
-    whole = find_label_errors(labels, probs)
+    expected = find_label_errors(labels, probs)
     parts = find_label_errors_in_parts(labels, probs, out=tmp_path / "out", part_rows=400)
     tiers = pd.concat(parts.frames())["tier"].tolist()
-    assert tiers == whole.to_frame()["tier"].tolist()
+    assert tiers == expected.to_frame()["tier"].tolist()
     assert tiers[390:400] == ["probably wrong"] * 10
     assert [one.tier for one in parts.answer.most_suspect[:10]] == ["probably wrong"] * 10
 
@@ -216,23 +218,25 @@ def test_tiers_do_not_depend_on_how_good_the_model_is_on_one_part(tmp_path: Path
 def test_softmax_alone_and_passes_alone(tmp_path: Path) -> None:
     labels, softmax, passes = make_inputs(5)
     for method, inputs in (("cl-pbnr", (softmax, None)), ("cl-mcd-e", (None, passes))):
-        whole = find_label_errors(labels, *inputs, method=method)
+        expected = find_label_errors(labels, *inputs, method=method)
         errors = find_label_errors_in_parts(
             labels, *inputs, method=method, out=tmp_path / method, part_rows=41
         )
-        assert (errors.mask() == whole.mask).all()
+        assert (errors.mask() == expected.mask).all()
 
 
 def test_shards_with_names_for_labels(tmp_path: Path, in_shards: Any) -> None:
     arrays, folders = in_shards
-    whole = find_label_errors(*arrays)
+    expected = find_label_errors(*arrays)
     errors = find_label_errors_in_parts(*folders, out=tmp_path / "out", part_rows=64)
-    assert (errors.mask() == whole.mask).all()
+    assert (errors.mask() == expected.mask).all()
     assert errors.about["classes"] == ["ant", "bee", "cat", "dog", "eel"]
     again = ErrorsInParts.open(tmp_path / "out")
-    assert again.read_flag_table()["given_label"].tolist() == whole.given[whole.ranked].tolist()
+    assert (
+        again.read_flag_table()["given_label"].tolist() == expected.given[expected.ranked].tolist()
+    )
     assert "auto" in repr(again)
-    assert again.table().count_rows() == len(whole.mask)
+    assert again.table().count_rows() == len(expected.mask)
     result = tmp_path / "out" / "result.json"
     content = json.loads(result.read_text())
     result.write_text(json.dumps(content | {"samples": content["samples"] + 1}))
@@ -326,14 +330,14 @@ def test_columns_name_the_classes_in_their_order(tmp_path: Path) -> None:
     (tmp_path / "probs").mkdir()
     for k, rows in enumerate(np.array_split(softmax, 3)):
         pd.DataFrame(rows, columns=names).to_parquet(tmp_path / "probs" / f"part-{k}.parquet")
-    given = np.array(names)[labels]
-    np.save(tmp_path / "labels.npy", given)
-    whole = find_label_errors(given, softmax, method="cl-pbnr", classes=names)
+    label_names = np.array(names)[labels]
+    np.save(tmp_path / "labels.npy", label_names)
+    expected = find_label_errors(label_names, softmax, method="cl-pbnr", classes=names)
     errors = find_label_errors_in_parts(
         tmp_path / "labels.npy", tmp_path / "probs", out=tmp_path / "out", method="cl-pbnr"
     )
     assert errors.about["classes"] == names
-    assert (errors.mask() == whole.mask).all()
+    assert (errors.mask() == expected.mask).all()
 
 
 def test_a_point_that_differs_a_little_is_another(tmp_path: Path, in_shards: Any) -> None:
@@ -387,10 +391,10 @@ def test_the_command_line_plans_and_detects(tmp_path: Path, in_shards: Any) -> N
     arrays, (labels, probs, passes) = in_shards
     files = ["--labels", str(labels), "--pred-probs", str(probs), "--passes", str(passes)]
     command = ["detect", *files, "--out", str(tmp_path / "out")]
-    planned = CliRunner().invoke(app, [*command, "--plan"])
-    assert planned.exit_code == 0, planned.output
-    assert "to read: " in planned.output
-    assert "memory: " in planned.output
+    plan = CliRunner().invoke(app, [*command, "--plan"])
+    assert plan.exit_code == 0, plan.output
+    assert "to read: " in plan.output
+    assert "memory: " in plan.output
     assert not (tmp_path / "out").exists()
     for _ in range(2):
         result = CliRunner().invoke(app, command)

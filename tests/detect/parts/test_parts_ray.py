@@ -39,7 +39,7 @@ TASKS = (
 PART_ROWS = 50
 
 
-class Watched:
+class RecordingReader:
     """Labels whose readers note what they read, and one of whom does something, once.
 
     The driver reads them too, before all tasks, and is left alone.
@@ -88,24 +88,24 @@ def reading_task() -> str:
     return "another"
 
 
-class KillingReader(Watched):
+class KillingReader(RecordingReader):
     def act(self) -> None:
         os.kill(os.getpid(), signal.SIGKILL)
 
 
-class KillingDriver(Watched):
+class KillingDriver(RecordingReader):
     def act(self) -> None:
         os.kill(self.driver, signal.SIGKILL)
 
 
-class Truncating(Watched):
+class Truncating(RecordingReader):
     """Cuts a shard that the part has still to read."""
 
     def act(self) -> None:
         os.truncate(self.folder / "probs" / "part-1.npy", 900)
 
 
-class Slow(Watched):
+class SlowReader(RecordingReader):
     def note_part(self, part: int) -> None:
         super().note_part(part)
         time.sleep(0.1)
@@ -124,12 +124,12 @@ def detect(inputs: Any, folder: Path, **options: Any) -> ErrorsInParts:
 
 def assert_same(result: ErrorsInParts, inputs: Any) -> None:
     """Every flag of every method, every column and the joint are those of one piece in memory."""
-    whole = find_label_errors(*inputs, method="all")
+    expected = find_label_errors(*inputs, method="all")
     table = pd.concat(result.frames(), ignore_index=True)
     for name, number in result.about["flagged"].items():
-        assert (table[name].to_numpy() == whole.by_method[name].mask).all(), name
-        assert number == whole.by_method[name].n_flagged > 0
-    one = whole.by_method[result.method]
+        assert (table[name].to_numpy() == expected.by_method[name].mask).all(), name
+        assert number == expected.by_method[name].n_flagged > 0
+    one = expected.by_method[result.method]
     for column in COLUMNS:
         assert (table[column].to_numpy() == one.to_frame()[column].to_numpy()).all(), column
     assert (result.joint == one.joint).all()
@@ -171,13 +171,15 @@ def test_shards_of_names_and_the_flags_of_cleanlab(tmp_path: Path) -> None:
 @pytest.mark.parametrize("task", TASKS)
 def test_a_worker_killed_in_the_middle(tmp_path: Path, task: str) -> None:
     labels, softmax, passes = make_inputs(5)
-    watched = KillingReader(labels, tmp_path, at=(task, 2))
-    errors = detect((watched, softmax, passes), tmp_path)
+    reader = KillingReader(labels, tmp_path, at=(task, 2))
+    errors = detect((reader, softmax, passes), tmp_path)
     assert_same(errors, (labels, softmax, passes))
     assert int((tmp_path / f"done {task}").read_text()) != os.getpid()
-    reads = [read for read in watched.reads() if read[0] != "another"]
-    once = [(task, part) for task in TASKS for part in range(6)]
-    assert sorted(reads) == sorted([*once, (task, 2)])  # the lost task was begun twice, no other
+    reads = [read for read in reader.reads() if read[0] != "another"]
+    single_reads = [(task, part) for task in TASKS for part in range(6)]
+    assert sorted(reads) == sorted(
+        [*single_reads, (task, 2)]
+    )  # the lost task was begun twice, no other
 
 
 def alive() -> int:
@@ -203,8 +205,8 @@ def test_a_node_lost_in_the_middle(tmp_path: Path, cluster: Any) -> None:
     losing = threading.Thread(target=lose)
     losing.start()
     try:
-        watched = Slow(labels, tmp_path)
-        errors = detect((watched, softmax, passes), tmp_path, part_rows=PART_ROWS // 2, workers=3)
+        reader = SlowReader(labels, tmp_path)
+        errors = detect((reader, softmax, passes), tmp_path, part_rows=PART_ROWS // 2, workers=3)
     finally:
         is_done.set()
         losing.join()
@@ -222,8 +224,8 @@ def test_a_shard_cut_between_sweeps_is_named(tmp_path: Path) -> None:
     folder = shards(tmp_path / "probs", softmax, [50, 200])
     file = folder / "part-1.npy"
     content, times = file.read_bytes(), file.stat()
-    watched = Truncating(labels, tmp_path, at=("count_part_joints", 2))
-    inputs = watched, folder, Kept(passes)
+    reader = Truncating(labels, tmp_path, at=("count_part_joints", 2))
+    inputs = reader, folder, StoredArray(passes)
     with pytest.raises(FileError, match=r"part-1\.npy' ends at byte 900") as error_info:
         detect(inputs, tmp_path)
     assert type(error_info.value) is FileError
@@ -236,7 +238,7 @@ def test_a_shard_cut_between_sweeps_is_named(tmp_path: Path) -> None:
     assert_same(detect(inputs, tmp_path), (labels, softmax, passes))  # nor half a file before
 
 
-class Kept:
+class StoredArray:
     """An array that is the same when it comes again."""
 
     fingerprint = "kept"
@@ -251,13 +253,13 @@ class Kept:
 _PROGRAM = """
 import sys
 from pathlib import Path
-from test_parts_ray import KillingDriver, Kept, detect, make_inputs
+from test_parts_ray import KillingDriver, StoredArray, detect, make_inputs
 
 if __name__ == "__main__":
     folder, task = Path(sys.argv[1]), sys.argv[2]
     labels, softmax, passes = make_inputs(8)
-    watched = KillingDriver(labels, folder, at=(task, 3))
-    detect((watched, Kept(softmax), Kept(passes)), folder)
+    reader = KillingDriver(labels, folder, at=(task, 3))
+    detect((reader, StoredArray(softmax), StoredArray(passes)), folder)
 """
 
 
@@ -265,25 +267,32 @@ if __name__ == "__main__":
 @pytest.mark.usefixtures("ray_engine")
 def test_a_killed_driver_continues(tmp_path: Path, cluster: Any) -> None:
     labels, softmax, passes = make_inputs(8)
-    here = Path(__file__).parent
-    paths = [str(here), str(here.parents[1] / "shared"), os.environ.get("PYTHONPATH", "")]
-    own = {"RAY_ADDRESS": cluster.address, "PYTHONPATH": os.pathsep.join(filter(None, paths))}
-    watched = Watched(labels, tmp_path)
+    test_folder = Path(__file__).parent
+    paths = [
+        str(test_folder),
+        str(test_folder.parents[1] / "shared"),
+        os.environ.get("PYTHONPATH", ""),
+    ]
+    environment = {
+        "RAY_ADDRESS": cluster.address,
+        "PYTHONPATH": os.pathsep.join(filter(None, paths)),
+    }
+    reader = RecordingReader(labels, tmp_path)
     for task in ("count_part_joints", "write_part_issues"):
         driver = subprocess.run(
             [sys.executable, "-c", _PROGRAM, str(tmp_path), task],
-            env=os.environ | own,
+            env=os.environ | environment,
             check=False,
         )
         assert driver.returncode == -signal.SIGKILL
         assert (tmp_path / f"done {task}").exists()
-        before = len(watched.reads())
+        before = len(reader.reads())
     issues = tmp_path / "out" / "issues"
-    written = {path.name: path.stat().st_mtime_ns for path in issues.iterdir()}
-    errors = detect((watched, Kept(softmax), Kept(passes)), tmp_path)
+    times_of_writing = {path.name: path.stat().st_mtime_ns for path in issues.iterdir()}
+    errors = detect((reader, StoredArray(softmax), StoredArray(passes)), tmp_path)
     assert_same(errors, (labels, softmax, passes))
-    assert not {task for task, _ in watched.reads()[before:]} & set(TASKS[:3])  # none again
-    swept = [part for task, part in watched.reads() if task == "collect_part_statistics"]
-    assert sorted(swept) == list(range(6))  # by the first driver alone
-    for name, changed in written.items():
-        assert (issues / name).stat().st_mtime_ns == changed
+    assert not {task for task, _ in reader.reads()[before:]} & set(TASKS[:3])  # none again
+    reread_parts = [part for task, part in reader.reads() if task == "collect_part_statistics"]
+    assert sorted(reread_parts) == list(range(6))  # by the first driver alone
+    for name, mtime in times_of_writing.items():
+        assert (issues / name).stat().st_mtime_ns == mtime

@@ -43,13 +43,13 @@ def test_arrays_are_read_past_the_cache_where_they_are_too_large_for_it_together
 
     monkeypatch.setattr("uqled.storage.arrays.shards.measure_memory", lambda: 100_000)
     sizes = [array.bytes for array in open_inputs()]
-    for most, alone, together in (
+    for most, largest_alone, together in (
         (sum(sizes), [False] * 3, [False] * 3),
         (sum(sizes) - 1, [False] * 3, [True] * 3),
         (max(sizes) - 1, [size == max(sizes) for size in sizes], [True] * 3),
     ):
         monkeypatch.setattr("uqled.storage.arrays.shards._CACHED_SHARE", most / 100_000)
-        assert [array.is_slow for array in open_inputs()] == alone
+        assert [array.is_slow for array in open_inputs()] == largest_alone
         assert [array.is_slow for array in spare_page_cache(open_inputs())] == together
 
 
@@ -57,12 +57,12 @@ def test_arrays_are_read_past_the_cache_where_they_are_too_large_for_it_together
 @pytest.mark.parametrize("part_rows", [20, 150, 1000])
 def test_reading_ahead_changes_nothing(tmp_path: Path, in_shards: Any, part_rows: int) -> None:
     arrays, folders = in_shards
-    whole = find_label_errors(*arrays, method="all")
+    expected = find_label_errors(*arrays, method="all")
     errors = find_label_errors_in_parts(
         *folders, out=tmp_path / "out", part_rows=part_rows, method="all"
     )
     table = pd.concat(errors.frames(), ignore_index=True)
-    for name, one in whole.by_method.items():
+    for name, one in expected.by_method.items():
         assert (table[name].to_numpy() == one.mask).all(), name
 
 
@@ -70,7 +70,7 @@ def test_reading_ahead_changes_nothing(tmp_path: Path, in_shards: Any, part_rows
 def test_rows_are_read_while_others_are_looked_at(in_shards: Any) -> None:
     (_, softmax, passes), (_, *folders) = in_shards
     sources = zip(("pred_probs", "passes"), folders, (softmax[None], passes), strict=True)
-    for ndim, (name, folder, whole) in enumerate(sources, start=2):
+    for ndim, (name, folder, expected) in enumerate(sources, start=2):
         array = open_shards(folder, ndim=ndim, name=name).use_direct_io()
         rows = ProbabilityRows(array, name=name, ndim=ndim, part=(10, 290), sequential=True)
         reads: list[tuple[int, int]] = []
@@ -83,7 +83,7 @@ def test_rows_are_read_while_others_are_looked_at(in_shards: Any) -> None:
         array.read_into = note  # type: ignore[method-assign]
         for start, stop in [(0, 100), (100, 200), (200, 280), (40, 140), (0, 10)]:
             block = rows.read(start, stop)
-            for f, one in enumerate(whole):
+            for f, one in enumerate(expected):
                 assert (block.get_pass(f) == one[10 + start : 10 + stop]).all()
         # Each block was asked for before its time; what nobody wanted was read for nothing.
         assert reads[:3] == [(0, 100), (100, 200), (200, 280)]
@@ -98,23 +98,23 @@ def test_rows_are_read_while_others_are_looked_at(in_shards: Any) -> None:
 def test_the_first_block_of_a_part_is_read_while_its_labels_are(
     tmp_path: Path, in_shards: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    begun: list[str] = []
+    started_reads: list[str] = []
     real = ProbabilityRows.begin_reading
 
     def note(rows: ProbabilityRows, start: int, stop: int) -> None:
-        begun.append(rows.name)
+        started_reads.append(rows.name)
         real(rows, start, stop)
 
     monkeypatch.setattr(ProbabilityRows, "begin_reading", note)
     _, (labels, probs, passes) = in_shards
     options: dict[str, Any] = {"part_rows": 500, "workers": 1}
     find_label_errors_in_parts(labels, probs, out=tmp_path / "1", method="cl-pbnr", **options)
-    assert begun == ["pred_probs"] * 3  # once per sweep
-    begun.clear()
+    assert started_reads == ["pred_probs"] * 3  # once per sweep
+    started_reads.clear()
     find_label_errors_in_parts(
         labels, probs, passes, out=tmp_path / "2", method="cl-mcd-e", **options
     )
-    assert begun == ["passes"] * 3  # nothing that is not used
+    assert started_reads == ["passes"] * 3  # nothing that is not used
 
 
 @pytest.mark.usefixtures("direct_io")
@@ -182,8 +182,8 @@ def test_a_killed_driver_continues(tmp_path: Path, in_shards: Any, before: str) 
         assert process.stdout is not None
         assert process.stdout.readline().strip() == "there"
         os.kill(process.pid, signal.SIGKILL)
-    finished = {p: p.stat().st_mtime_ns for p in (out / "work").iterdir()}
-    assert finished
+    times_of_writing = {p: p.stat().st_mtime_ns for p in (out / "work").iterdir()}
+    assert times_of_writing
     errors = find_label_errors_in_parts(*folders, out=out, part_rows=64, method="all")
     assert (errors.mask() == find_label_errors(*arrays).mask).all()
 
@@ -195,10 +195,10 @@ def test_what_was_finished_is_not_done_again(
     from uqled.detect.parts import tasks as parts
 
     _, folders = in_shards
-    real, swept = Sweeps.collect_class_statistics, []
+    real, swept_parts = Sweeps.collect_class_statistics, []
 
     def count_sweeps(self: Sweeps, members: Any) -> Any:
-        swept.append(self.N)
+        swept_parts.append(self.N)
         return real(self, members)
 
     def fail(*_: Any) -> Any:
@@ -209,18 +209,18 @@ def test_what_was_finished_is_not_done_again(
         patch.setattr(parts, "select_part_samples", fail)
         with pytest.raises(RuntimeError, match="lost"):
             find_label_errors_in_parts(*folders, out=tmp_path / "out", part_rows=64, method="all")
-    assert sorted(swept) == [44, 64, 64, 64, 64]
+    assert sorted(swept_parts) == [44, 64, 64, 64, 64]
     find_label_errors_in_parts(*folders, out=tmp_path / "out", part_rows=64, method="all")
-    assert len(swept) == 5
+    assert len(swept_parts) == 5
 
 
 def test_only_what_stays_is_flushed_to_the_disk(
     tmp_path: Path, in_shards: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Intermediate files are checked by their digests: nobody waits for the disk after each."""
-    flushed: list[Path] = []
-    monkeypatch.setattr("uqled.storage.atomic.flush_to_disk", flushed.append)
+    flushed_paths: list[Path] = []
+    monkeypatch.setattr("uqled.storage.atomic.flush_to_disk", flushed_paths.append)
     find_label_errors_in_parts(*in_shards[1], out=tmp_path / "out", part_rows=64, method="all")
-    folders = {path.parent.name for path in flushed}
+    folders = {path.parent.name for path in flushed_paths}
     assert "work" not in folders
-    assert len([path for path in flushed if path.parent.name == "issues"]) == 5
+    assert len([path for path in flushed_paths if path.parent.name == "issues"]) == 5

@@ -52,13 +52,13 @@ def test_all_of_it_in_the_store(bucket: Location, upload: Any) -> None:
     arrays, addresses = upload
     out = bucket / "out-all"
     errors = find_label_errors_in_parts(*addresses, out=str(out), method="all", part_rows=64)
-    whole = find_label_errors(*arrays, method="all")
-    one = whole.by_method[errors.method]
+    expected = find_label_errors(*arrays, method="all")
+    one = expected.by_method[errors.method]
     table = errors.table().to_table().to_pandas().sort_values("index", ignore_index=True)
     assert len(table) == 300
     for name, number in errors.about["flagged"].items():
-        assert (table[name].to_numpy() == whole.by_method[name].mask).all(), name
-        assert number == whole.by_method[name].n_flagged > 0
+        assert (table[name].to_numpy() == expected.by_method[name].mask).all(), name
+        assert number == expected.by_method[name].n_flagged > 0
     for column in COLUMNS:
         assert (table[column].to_numpy() == one.to_frame()[column].to_numpy()).all(), column
     assert (errors.joint == one.joint).all()
@@ -107,10 +107,10 @@ def test_zarr_in_the_store(bucket: Location, upload: Any) -> None:
         out=str(bucket / "out-zarr"),
         method="alg-ens",
     )
-    whole = find_label_errors(labels, softmax, passes, method="alg-ens")
-    assert (errors.mask() == whole.mask).all()
+    expected = find_label_errors(labels, softmax, passes, method="alg-ens")
+    assert (errors.mask() == expected.mask).all()
     flags = errors.read_flag_table()
-    assert flags["suggested_label"].tolist() == whole.suggested[whole.ranked].tolist()
+    assert flags["suggested_label"].tolist() == expected.suggested[expected.ranked].tolist()
 
 
 def test_a_detection_that_stopped_continues(
@@ -131,8 +131,8 @@ def test_a_detection_that_stopped_continues(
             find_label_errors_in_parts(*addresses, out=str(out), part_rows=64, method="alg-ens")
     with pytest.raises(FileError, match="not finished"):
         ErrorsInParts.open(str(out))
-    swept = {entry.name for entry in out.tree() if entry.name.startswith("work/")}
-    assert swept == {f"work/{k:06d}-sweep-{s}.bin" for k in range(5) for s in (1, 2)}
+    work_files = {entry.name for entry in out.tree() if entry.name.startswith("work/")}
+    assert work_files == {f"work/{k:06d}-sweep-{s}.bin" for k in range(5) for s in (1, 2)}
     with monkeypatch.context() as patch:
         patch.setattr(Sweeps, "collect_class_statistics", lose)  # not a second time
         patch.setattr(Sweeps, "count_confident_joints", lose)
@@ -162,9 +162,9 @@ def test_the_command(bucket: Location, upload: Any) -> None:
     out = str(bucket / "out-command")
     inputs = ["--labels", labels, "--pred-probs", probs, "--passes", passes]
     words = ["detect", *inputs, "--method", "alg-ens", "--out", out]
-    planned = CliRunner().invoke(app, [*words, "--plan"])
-    assert planned.exit_code == 0, planned.output
-    assert "to read" in planned.output
+    plan = CliRunner().invoke(app, [*words, "--plan"])
+    assert plan.exit_code == 0, plan.output
+    assert "to read" in plan.output
     assert not Location.of(out).exists()
     command_result = CliRunner().invoke(app, words)
     assert command_result.exit_code == 0, command_result.output

@@ -76,11 +76,11 @@ def _make_zarr(folder: Path, version: int) -> None:
     for name, array in zip(("labels", "pred_probs", "passes"), make_predictions(), strict=True):
         rows = array.shape[-2] if array.ndim > 1 else len(array)
         chunks = (*array.shape[:-2], rows // 2, K) if array.ndim > 1 else (rows // 2,)
-        stored = zarr.create_array(
+        zarr_array = zarr.create_array(
             str(folder / f"{name}.zarr"), shape=array.shape, dtype=array.dtype, chunks=chunks,
             zarr_format=version,
         )  # fmt: skip
-        stored[...] = array
+        zarr_array[...] = array
 
 
 def _make_shards(folder: Path, ending: str) -> None:
@@ -108,8 +108,8 @@ def _addresses(folder: Path) -> dict[str, str | None]:
         }
     addresses: dict[str, str | None] = {}
     for name in ("labels", "pred_probs", "passes"):
-        there = [path for path in sorted(folder.iterdir()) if path.name.split(".")[0] == name]
-        addresses[name] = str(there[0]) if there else None
+        paths = [path for path in sorted(folder.iterdir()) if path.name.split(".")[0] == name]
+        addresses[name] = str(paths[0]) if paths else None
     if addresses["labels"] is None or addresses["pred_probs"] is None:  # a damaged tree lacks them
         addresses["labels"] = addresses["labels"] or str(folder / "labels.npy")
         addresses["pred_probs"] = addresses["pred_probs"] or str(folder / "pred_probs.npy")

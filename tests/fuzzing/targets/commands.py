@@ -50,8 +50,8 @@ def _check(scene: Scene) -> None:
 def _audit(scene: Scene) -> None:
     run = scene.input / "run"
     run_command("audit", run, "--size", "5")
-    drawn = json.loads((run / "audit.json").read_text())["indices"]
-    require(all(0 <= index < 60 for index in drawn), "a sample out of range is drawn")
+    audit_indices = json.loads((run / "audit.json").read_text())["indices"]
+    require(all(0 <= index < 60 for index in audit_indices), "a sample out of range is drawn")
 
 
 def _make_tables(folder: Path) -> None:

@@ -171,13 +171,13 @@ def _read_cells(scene: Scene) -> None:
     if what < 0.05:
         write_tables(Benchmark(suite, scene.input, scene.input / "out"))
     elif what < 0.25:
-        taken = Cells(scene.out / "merged").merge(scene.input / "out")
-        require(taken >= 0, "a negative number of cells")
+        n_merged = Cells(scene.out / "merged").merge(scene.input / "out")
+        require(n_merged >= 0, "a negative number of cells")
     elif what < 0.45:
         for cell in list_stage1_cells(suite):
-            for needed in (cell, Cell("pretraining", cell.data, cell.seed)):
-                if cells.has_arrays(needed):
-                    cells.read_arrays(needed)
+            for required_cell in (cell, Cell("pretraining", cell.data, cell.seed)):
+                if cells.has_arrays(required_cell):
+                    cells.read_arrays(required_cell)
     elif what < 0.6:
         cells.check_fingerprint("digits", "abc")
         expected = [*list_stage1_cells(suite), *list_stage2_cells(suite, suite.methods)]

@@ -136,10 +136,10 @@ def _check_new_data(scene: Scene) -> None:
     )  # fmt: skip
 
 
-_REQUESTED = partial(_damage_requests, name="requests.json")
-_TOLD = partial(_damage_requests, name="messages.json")
+_DAMAGED_REQUESTS = partial(_damage_requests, name="requests.json")
+_DAMAGED_MESSAGES = partial(_damage_requests, name="messages.json")
 REQUEST_TARGETS = [
-    Target("page-requests", _make_requests, _REQUESTED, _send_requests, OUTPUTS, 60),
-    Target("widget-messages", _make_requests, _TOLD, _send_messages, OUTPUTS, 60),
+    Target("page-requests", _make_requests, _DAMAGED_REQUESTS, _send_requests, OUTPUTS, 60),
+    Target("widget-messages", _make_requests, _DAMAGED_MESSAGES, _send_messages, OUTPUTS, 60),
     Target("new-data", _make_committee_run, _damage_run_or_new_data, _check_new_data, OUTPUTS, 30),
 ]

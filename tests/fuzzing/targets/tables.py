@@ -102,8 +102,8 @@ def _pack_zip(content: bytes) -> bytes:
 
 
 def _pack_zst(content: bytes) -> bytes:
-    packed: bytes = pa.compress(content, "zstd", asbytes=True)
-    return packed
+    compressed: bytes = pa.compress(content, "zstd", asbytes=True)
+    return compressed
 
 
 def _make_json(name: str, *, lines: bool) -> Any:

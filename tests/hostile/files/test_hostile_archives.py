@@ -249,7 +249,7 @@ def test_idx_bombs_are_refused(tmp_path, monkeypatch):
 
 
 def test_an_idx_file_that_is_sparse_or_claims_too_much(tmp_path):
-    write_idx(tmp_path, "train", 12, packed=False)
+    write_idx(tmp_path, "train", 12, is_packed=False)
     path = tmp_path / "train-images-idx3-ubyte"
     with path.open("r+b") as file:
         file.truncate(2**42)
@@ -270,7 +270,7 @@ def test_an_idx_file_that_is_sparse_or_claims_too_much(tmp_path):
 )
 @pytest.mark.parametrize("kind", ["pipe", "device"])
 def test_pipes_and_devices_are_refused_at_once(tmp_path, name, kind):
-    write_idx(tmp_path, "train", 12, packed=False)
+    write_idx(tmp_path, "train", 12, is_packed=False)
     (tmp_path / "train-images-idx3-ubyte").unlink()
     path = tmp_path / name
     os.mkfifo(path) if kind == "pipe" else path.symlink_to("/dev/zero")
@@ -365,7 +365,7 @@ def test_damaged_archives_end_in_our_own_errors(tmp_path, cifar):
     (tmp_path / "all").mkdir()
     rng = np.random.default_rng(0)
     for path in sound_archives(tmp_path / "all", cifar):
-        sound, refused = path.read_bytes(), 0
+        sound, n_refused = path.read_bytes(), 0
         place = path.parent if path.parent.name == "idx" else path
         for n in range(60):
             path.write_bytes(mutate(sound, rng, n))
@@ -375,9 +375,9 @@ def test_damaged_archives_end_in_our_own_errors(tmp_path, cifar):
                 try:
                     load(place, cache=False, skip_unreadable=True)
                 except UqledError:
-                    refused += 1
+                    n_refused += 1
             assert time.monotonic() - driver < 5, path.name
-        assert refused > 5, path.name
+        assert n_refused > 5, path.name
         path.write_bytes(sound)
 
 

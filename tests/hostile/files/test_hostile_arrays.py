@@ -18,7 +18,7 @@ from uqled.noise import apply_noise, symmetric_matrix
 
 DATA = make_predictions(N=60, K=4, F=3)
 LABELS, SOFTMAX, PASSES = DATA.labels, DATA.softmax, DATA.passes
-EXPECTED = uqled.find_label_errors(LABELS, SOFTMAX, PASSES, method="cl-mcd").mask
+EXPECTED_MASK = uqled.find_label_errors(LABELS, SOFTMAX, PASSES, method="cl-mcd").mask
 
 
 def detect(labels=LABELS, softmax=SOFTMAX, passes=PASSES):
@@ -62,7 +62,7 @@ def test_masked_values_are_refused_wherever_they_come_in():
 
 def test_a_mask_that_masks_nothing_is_none():
     errors = detect(np.ma.masked_array(LABELS), np.ma.masked_array(SOFTMAX))
-    assert (errors == EXPECTED).all()
+    assert (errors == EXPECTED_MASK).all()
 
 
 # -- endless --------------------------------------------------------------------------------------
@@ -72,11 +72,11 @@ class EndlessDataset(TorchDataset):
     """A map-style data set without a stop, as most are: it answers any number."""
 
     def __init__(self, values):
-        self.values, self.asked = values, 0
+        self.values, self.n_reads = values, 0
 
     def __getitem__(self, index):
-        self.asked += 1
-        assert self.asked < 10_000, "asked without end"
+        self.n_reads += 1
+        assert self.n_reads < 10_000, "asked without end"
         return self.values[index % len(self.values)]
 
 
@@ -136,15 +136,15 @@ def test_what_does_not_end_is_refused_and_not_iterated(kind):
 
 def test_a_data_set_with_a_length_is_read_within_it():
     labels = EndlessWithLength(LABELS.tolist())
-    assert (detect(labels=labels, softmax=EndlessWithLength(SOFTMAX)) == EXPECTED).all()
-    assert labels.asked <= 2 * len(LABELS)
+    assert (detect(labels=labels, softmax=EndlessWithLength(SOFTMAX)) == EXPECTED_MASK).all()
+    assert labels.n_reads <= 2 * len(LABELS)
     data = uqled.Dataset.from_arrays(EndlessWithLength(SOFTMAX), EndlessWithLength(LABELS))
     assert (data.inputs == SOFTMAX).all()
 
 
 @pytest.mark.parametrize("kind", [list, tuple, deque, UserList, np.array, torch.tensor])
 def test_sequences_of_any_kind_are_read(kind):
-    assert (detect(labels=kind(LABELS.tolist())) == EXPECTED).all()
+    assert (detect(labels=kind(LABELS.tolist())) == EXPECTED_MASK).all()
 
 
 # -- tensors --------------------------------------------------------------------------------------
@@ -171,7 +171,7 @@ def test_tensors_that_hold_something_else_are_refused():
 
 def test_tensors_of_other_kinds_are_read():
     exact = torch.tensor(SOFTMAX, requires_grad=True)
-    assert (detect(torch.tensor(LABELS), exact, torch.tensor(PASSES)) == EXPECTED).all()
+    assert (detect(torch.tensor(LABELS), exact, torch.tensor(PASSES)) == EXPECTED_MASK).all()
     assert (arrays.to_numpy(torch.tensor([1.5], dtype=torch.bfloat16)) == [1.5]).all()
     conjugate = torch.tensor([1 + 2j]).conj().imag  # negative without having been computed
     assert arrays.to_numpy(conjugate).tolist() == [-2]

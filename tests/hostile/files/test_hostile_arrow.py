@@ -65,9 +65,9 @@ def test_rows_without_bytes_are_counted_too(tmp_path):
 
 def test_a_file_whose_list_says_something_else_is_refused(tmp_path):
     """Its batches are read one after the other, so that all of them were counted."""
-    whole = write(tmp_path / "whole.arrow", TABLE.slice(0, 300)).read_bytes()  # one batch
+    content = write(tmp_path / "whole.arrow", TABLE.slice(0, 300)).read_bytes()  # one batch
     path = write(tmp_path / "t.arrow", TABLE.slice(0, 600), is_stream=True)
-    end = whole[-10 - int.from_bytes(whole[-10:-6], "little") :]
+    end = content[-10 - int.from_bytes(content[-10:-6], "little") :]
     path.write_bytes(b"ARROW1\0\0" + path.read_bytes() + end)
     with pytest.raises(FileError, match="it lists 1 batches and holds 2"):
         read_arrow(path)
@@ -101,19 +101,19 @@ def forge_columns(length):
     return columns
 
 
-FORGED, SHORT = forge_columns(2**20), forge_columns(2**14)
+FORGED_COLUMNS, SHORT_COLUMNS = forge_columns(2**20), forge_columns(2**14)
 
 
-@pytest.mark.parametrize("kind", FORGED)
+@pytest.mark.parametrize("kind", FORGED_COLUMNS)
 def test_values_that_share_their_bytes_are_counted_each(tmp_path, kind):
-    path = write(tmp_path / "t.arrow", pa.table({"x": FORGED[kind]}), rows=N)
+    path = write(tmp_path / "t.arrow", pa.table({"x": FORGED_COLUMNS[kind]}), rows=N)
     assert path.stat().st_size < 2**22
     with override_limits(memory_bytes=2**24), pytest.raises(LimitError, match="memory_bytes"):
         read_arrow(path)
-    assert read_arrow(path).num_rows == len(FORGED[kind])
+    assert read_arrow(path).num_rows == len(FORGED_COLUMNS[kind])
 
 
-@pytest.mark.parametrize("kind", FORGED)
+@pytest.mark.parametrize("kind", FORGED_COLUMNS)
 def test_measured_sizes_are_those_of_the_values_written_out(kind):
     """Against the values as Python has them, and slices of them."""
 
@@ -122,7 +122,7 @@ def test_measured_sizes_are_those_of_the_values_written_out(kind):
             value, str
         ) else 1  # fmt: skip
 
-    for array in (SHORT[kind], SHORT[kind].slice(N // 4, N // 2)):
+    for array in (SHORT_COLUMNS[kind], SHORT_COLUMNS[kind].slice(N // 4, N // 2)):
         expected = sum(map(measure, array.to_pylist()))
         assert 0 <= measure_expanded_bytes(array) - expected <= 64 * (N + 2)
 

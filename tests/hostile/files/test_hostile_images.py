@@ -222,8 +222,8 @@ def test_jpegs_of_thousands_of_scans_are_refused(decoder):
     assert reason(with_scans(slow, 50)) is None, decoder
     driver = time.monotonic()
     assert "scans" in reason(with_scans(slow, 20_000))
-    plain = [encode(Image.new("RGB", (1000, 1000), (n, 30, 40)), "JPEG") for n in range(3)]
-    result = decode_images(source(*plain, with_scans(slow, 20_000)), cache=False)
+    jpegs = [encode(Image.new("RGB", (1000, 1000), (n, 30, 40)), "JPEG") for n in range(3)]
+    result = decode_images(source(*jpegs, with_scans(slow, 20_000)), cache=False)
     assert result.unreadable.keys() == {3}
     assert time.monotonic() - driver < 3
 
@@ -248,8 +248,10 @@ def test_text_and_profiles_of_a_png_are_limited(decoder):
         content = png_of(8, 8, png_chunk(kind, head + bomb))
         why = reason(content)
         assert why is not None, (decoder, kind)
-    many = [png_chunk(b"zTXt", b"%d\0\0" % n + zlib.compress(bytes(2**20 - 1))) for n in range(100)]
-    assert reason(png_of(8, 8, *many)) is not None
+    chunks = [
+        png_chunk(b"zTXt", b"%d\0\0" % n + zlib.compress(bytes(2**20 - 1))) for n in range(100)
+    ]
+    assert reason(png_of(8, 8, *chunks)) is not None
     assert PngImagePlugin.MAX_TEXT_CHUNK <= 2**20
 
 

@@ -19,13 +19,13 @@ from uqled.storage.tables.parquet_pages import list_pages, parse_footer, read_fo
 from uqled.storage.tables.parquet_tables import read_parquet
 
 LIMIT = 2**24
-LONG = "x" * 2**20
+LONG_TEXT = "x" * 2**20
 N = 100  # texts that are all the same one: six times the limit
 
 
 def repeat_text(n=N):
     """A column of one text, `n` times."""
-    return pa.DictionaryArray.from_arrays(pa.array(np.zeros(n, np.int32)), pa.array([LONG]))
+    return pa.DictionaryArray.from_arrays(pa.array(np.zeros(n, np.int32)), pa.array([LONG_TEXT]))
 
 
 def put_in_one_row(values):
@@ -77,7 +77,7 @@ def test_one_row_of_more_numbers_than_memory_holds(tmp_path, kind):
 @pytest.mark.parametrize("is_listed", [False, True])
 def test_texts_that_repeat_the_beginning_of_the_one_before(tmp_path, is_listed):
     """Without a dictionary, a hundred texts of a megabyte in little more than one."""
-    texts = pa.array([LONG] * N)
+    texts = pa.array([LONG_TEXT] * N)
     path = write(
         tmp_path / "t.parquet",
         put_in_one_row(texts) if is_listed else texts,
@@ -90,7 +90,9 @@ def test_texts_that_repeat_the_beginning_of_the_one_before(tmp_path, is_listed):
     with override_limits(memory_bytes=LIMIT), pytest.raises(LimitError, match="memory_bytes"):
         read_parquet(path)
     assert pa.default_memory_pool().max_memory() - before < LIMIT
-    assert read_parquet(path)["x"].to_pylist() == ([[LONG] * N] if is_listed else [LONG] * N)
+    assert read_parquet(path)["x"].to_pylist() == (
+        [[LONG_TEXT] * N] if is_listed else [LONG_TEXT] * N
+    )
 
 
 def test_bytes_of_one_length_are_counted_row_by_row(tmp_path):
@@ -148,8 +150,10 @@ def test_sound_files_are_read_as_arrow_reads_them(tmp_path, options):
     arrow = pq.ParquetFile(path)
     assert read_parquet(path).equals(expected := arrow.read())
     assert read_parquet(path).schema.equals(expected.schema, check_metadata=True)
-    some = ["list", "text"]
-    assert read_parquet(path, some).equals(arrow.read(some).select(some))
+    readable_columns = ["list", "text"]
+    assert read_parquet(path, readable_columns).equals(
+        arrow.read(readable_columns).select(readable_columns)
+    )
     with path.open("rb") as file:
         groups = parse_footer(read_footer(file))
         assert len(groups) == arrow.num_row_groups
@@ -230,9 +234,9 @@ def test_a_column_that_does_not_fit_its_schema_does_not_end_the_process(tmp_path
     is asked about such a column."""
     path = tmp_path / "t.parquet"
     pq.write_table(pa.table({"label": [1, 2, None]}), path)
-    optional, required = (bytes([0x15, 4, 0x25, x, 0x18, 5]) + b"label" for x in (2, 0))
+    optional, required_field = (bytes([0x15, 4, 0x25, x, 0x18, 5]) + b"label" for x in (2, 0))
     content = path.read_bytes()
     assert content.count(optional) == 1
-    path.write_bytes(content.replace(optional, required))
+    path.write_bytes(content.replace(optional, required_field))
     with pytest.raises(FileError, match=r"t\.parquet' cannot be read \(.*histogram size mismatch"):
         read_parquet(path)

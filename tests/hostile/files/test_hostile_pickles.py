@@ -123,9 +123,9 @@ def test_forged_batches_are_refused_by_name(cifar, data, message):
 
 
 def test_a_dictionary_cannot_be_filled_with_one_of_many_keys(cifar):
-    many = b"}(" + b"".join(number(n) + number(n) for n in range(2000)) + b"u"
+    pairs = b"}(" + b"".join(number(n) + number(n) for n in range(2000)) + b"u"
     with pytest.raises(FileError, match="a dictionary of more than 1,000 keys"):
-        load_with(cifar, batch(many))
+        load_with(cifar, batch(pairs))
 
 
 def test_the_same_text_encoded_again_and_again_is_refused(cifar):
@@ -182,7 +182,7 @@ def test_damaged_batches_are_refused_or_read(cifar):
     """Mutations of a sound file: our own error or data of the right shape, and quickly."""
     sound = (cifar / "data_batch_1").read_bytes()
     short = sound[:200] + sound[-700:]  # most bytes are pixels, which may be anything
-    rng, refused, driver = np.random.default_rng(0), [], time.monotonic()
+    rng, refused_batches, driver = np.random.default_rng(0), [], time.monotonic()
     for n in range(300):
         content = bytearray(sound if n % 2 else short)
         for at in rng.integers(0, len(content), 1 + n % 4):
@@ -192,7 +192,7 @@ def test_damaged_batches_are_refused_or_read(cifar):
         try:
             assert load_with(cifar, bytes(content)).inputs.shape == (20, 32, 32, 3)
         except FileError as error:
-            refused.append(str(error))
-    assert len(refused) > 150
-    assert all("data_batch_1" in message for message in refused)
+            refused_batches.append(str(error))
+    assert len(refused_batches) > 150
+    assert all("data_batch_1" in message for message in refused_batches)
     assert time.monotonic() - driver < 30

@@ -32,8 +32,8 @@ TABLE = pa.table({f"class {k}": PROBS[:, k] for k in range(3)})
 
 def read_all(path, ndim):
     """Open and read as detection does."""
-    opened = open_labels(str(path)) if ndim == 1 else open_probabilities(str(path), ndim=ndim)
-    return np.asarray(opened)
+    open_array = open_labels(str(path)) if ndim == 1 else open_probabilities(str(path), ndim=ndim)
+    return np.asarray(open_array)
 
 
 # --- .npy
@@ -139,7 +139,7 @@ def test_a_footer_that_counts_other_rows(tmp_path):
     sound = (tmp_path / "a.parquet").read_bytes()
     length = int.from_bytes(sound[-8:-4], "little")
     start = len(sound) - 8 - length
-    refused = 0
+    n_refused = 0
     for at in range(start, len(sound) - 8):
         if sound[at] == 120:  # 60, as numbers are written there
             content = bytearray(sound)
@@ -148,8 +148,8 @@ def test_a_footer_that_counts_other_rows(tmp_path):
             try:
                 read_all(tmp_path / "a.parquet", 2)
             except FileError:
-                refused += 1
-    assert refused >= 2
+                n_refused += 1
+    assert n_refused >= 2
 
 
 def test_classes_are_counted(tmp_path):
@@ -193,7 +193,7 @@ def test_a_codec_that_unpickles_is_refused(tmp_path, monkeypatch):
         monkeypatch.setattr(module, "ALLOW_UNSAFE_PICKLE_DECODE", True)
     ran = tmp_path / "ran"
 
-    class Forged:
+    class ForgedCodec:
         def __reduce__(self):
             return os.mkdir, (str(ran),)
 
@@ -205,7 +205,7 @@ def test_a_codec_that_unpickles_is_refused(tmp_path, monkeypatch):
         about |= {"compressor": bad} if place == "compressor" else {}
         about["filters"] += [bad] if place == "filters" else []
         (path / ".zarray").write_text(json.dumps(about))
-        (path / "0").write_bytes(pickle.dumps(Forged()))
+        (path / "0").write_bytes(pickle.dumps(ForgedCodec()))
         with pytest.raises(FileError, match="is packed with 'pickle', which is not unpacked"):
             read_all(path, 1)
     assert not ran.exists()
@@ -309,7 +309,7 @@ def sound_files(folder):
 def test_damaged_files_end_in_our_own_errors(tmp_path):
     rng = np.random.default_rng(0)
     for file, address in sound_files(tmp_path):
-        sound, refused = file.read_bytes(), 0
+        sound, n_refused = file.read_bytes(), 0
         np.testing.assert_allclose(read_all(address, 2), PROBS, rtol=1e-6)
         for n in range(70):
             content = bytearray(sound)
@@ -324,10 +324,10 @@ def test_damaged_files_end_in_our_own_errors(tmp_path):
                 try:
                     read_all(address, 2)
                 except UqledError:
-                    refused += 1
+                    n_refused += 1
             assert time.monotonic() - driver < 5, file
         file.write_bytes(sound)
-        assert refused > 5, file
+        assert n_refused > 5, file
 
 
 # --- transition matrices

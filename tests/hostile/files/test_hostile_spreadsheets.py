@@ -119,8 +119,8 @@ def test_a_part_that_is_no_xml_is_refused(tmp_path):
     refuse(
         write_sheet(tmp_path / "t.xlsx", "", **{"xl/a.png": sheet}), "is not a spread", FileError
     )
-    declared = '<!DOCTYPE x [<!ENTITY a "b">]><sst><si><t>&a;</t></si></sst>'
-    path = write_sheet(tmp_path / "t.xlsx", "", **{"xl/sharedStrings.xml": declared})
+    declaration = '<!DOCTYPE x [<!ENTITY a "b">]><sst><si><t>&a;</t></si></sst>'
+    path = write_sheet(tmp_path / "t.xlsx", "", **{"xl/sharedStrings.xml": declaration})
     refuse(path, "declares a document type", FileError)
 
 

@@ -86,20 +86,20 @@ def test_entries_that_are_missing_at_the_end_of_a_row_stay_missing(tmp_path):
 # ---- damage
 
 
-PACKED = gzip.compress(ROWS.encode(), mtime=0)
+PACKED_ROWS = gzip.compress(ROWS.encode(), mtime=0)
 
 
-@pytest.mark.parametrize("size", [0, 1, 5, 10, 40, len(PACKED) - 8, len(PACKED) - 1])
+@pytest.mark.parametrize("size", [0, 1, 5, 10, 40, len(PACKED_ROWS) - 8, len(PACKED_ROWS) - 1])
 def test_a_packed_table_that_is_cut_is_refused(tmp_path, size):
-    path = save(tmp_path / "a.csv.gz", PACKED[:size])
+    path = save(tmp_path / "a.csv.gz", PACKED_ROWS[:size])
     with pytest.raises(FileError, match=r"file '.*a\.csv\.gz' "):
         load(path)
 
 
-@given(at=st.integers(0, len(PACKED) - 1), to=st.integers(0, 255))
+@given(at=st.integers(0, len(PACKED_ROWS) - 1), to=st.integers(0, 255))
 @settings(max_examples=150)
 def test_a_damaged_packed_table_is_refused_or_right(tmp_path_factory, at, to):
-    content = bytearray(PACKED)
+    content = bytearray(PACKED_ROWS)
     content[at] = to
     path = save(tmp_path_factory.getbasetemp() / "damaged.csv.gz", bytes(content))
     problem, samples = outcome(path)
@@ -245,9 +245,12 @@ def test_a_packed_bomb_is_refused(tmp_path):
 
 
 def test_a_table_larger_than_memory_is_refused(tmp_path):
-    packed, plain = save(tmp_path / "a.csv.gz", PACKED), save(tmp_path / "a.csv", ROWS)
-    whole = save(tmp_path / "a.parquet", parquet_bytes())
-    for path in (packed, plain, whole):
+    packed_path, plain_path = (
+        save(tmp_path / "a.csv.gz", PACKED_ROWS),
+        save(tmp_path / "a.csv", ROWS),
+    )
+    parquet_path = save(tmp_path / "a.parquet", parquet_bytes())
+    for path in (packed_path, plain_path, parquet_path):
         with override_limits(memory_bytes=100), pytest.raises(LimitError, match="memory_bytes"):
             load(path)
 

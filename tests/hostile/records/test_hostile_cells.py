@@ -118,31 +118,31 @@ def with_value(content, path, value):
     if not path:
         return value
     first, *rest = path
-    changed = content.copy()
-    changed[first] = with_value(content[first], rest, value)
-    return changed
+    changed_content = content.copy()
+    changed_content[first] = with_value(content[first], rest, value)
+    return changed_content
 
 
-WRONG = [None, [], {}, "x", -1, float("nan"), 10**400, True, [[]], {"x": {}}]
+WRONG_VALUES = [None, [], {}, "x", -1, float("nan"), 10**400, True, [[]], {"x": {}}]
 
 
 @pytest.mark.parametrize("file", FILES)
 def test_a_cell_edited_by_hand_is_read_or_named(suite, folder, file):
     """Every value in turn becomes something else."""
     content = json.loads((folder / file).read_text())
-    benchmark, refused = Benchmark(suite, folder, folder), 0
+    benchmark, n_refused = Benchmark(suite, folder, folder), 0
     paths = [path for path in leaves(content) if path and path[0] in ("found", "made")]
     assert len(paths) > 10
     for path in paths:
-        for wrong in WRONG:
-            (folder / file).write_text(json.dumps(with_value(content, path, wrong)))
+        for wrong_value in WRONG_VALUES:
+            (folder / file).write_text(json.dumps(with_value(content, path, wrong_value)))
             try:
                 runner.collect_results(benchmark.suite, benchmark.cells)
             except uqled.InputError as error:
-                refused += 1
+                n_refused += 1
                 if "digits/seed-0" not in str(error):
                     raise
-    assert refused > 0.6 * len(paths) * len(WRONG)
+    assert n_refused > 0.6 * len(paths) * len(WRONG_VALUES)
 
 
 def test_the_hash_of_the_data_edited_by_hand_is_named(folder):
@@ -230,8 +230,8 @@ def test_damaged_archives_of_arrays_are_named(suite, folder):
     forget(folder, "pilot.json")
     path = folder / "arrays" / f"{PRETRAINING.name}.npz"
     good = path.read_bytes()
-    twice = io.BytesIO()
-    with zipfile.ZipFile(twice, "w") as archive:
+    content_twice = io.BytesIO()
+    with zipfile.ZipFile(content_twice, "w") as archive:
         archive.writestr("test_probs.npy", b"x")
         with pytest.warns(UserWarning, match="Duplicate"):
             archive.writestr("test_probs.npy", b"y")
@@ -239,7 +239,7 @@ def test_damaged_archives_of_arrays_are_named(suite, folder):
     objects = np.array([PickledCommand(str(planted))], dtype=object)
     for content in (
         b"", good[:-30], good[: len(good) // 2], b"PK\x03\x04" + bytes(100),
-        pack_npz(test_probs=objects), twice.getvalue(),
+        pack_npz(test_probs=objects), content_twice.getvalue(),
     ):  # fmt: skip
         path.write_bytes(content)
         with pytest.raises(uqled.FileError, match=r"pretraining\.npz.*Remove cell digits/seed-0/p"):
@@ -270,16 +270,16 @@ def test_more_classes_than_sixteen_bits_count_survive_packing():
 
 
 def test_merging_takes_no_file_of_somebody_else(finished_benchmark, folder, tmp_path):
-    own = Cells(tmp_path / "own")
+    own_cells = Cells(tmp_path / "own")
     path = folder / "arrays" / f"{PRETRAINING.name}.npz"
     path.unlink()
     os.mkfifo(path)
     with pytest.raises(uqled.FileError, match=r"pretraining\.npz' is not a regular file"):
-        own.merge(folder)
+        own_cells.merge(folder)
     path.unlink()
     path.symlink_to("/dev/zero")
     with pytest.raises(uqled.FileError, match=r"pretraining\.npz' is not a regular file"):
-        own.merge(folder)
+        own_cells.merge(folder)
     assert Cells(tmp_path / "good").merge(finished_benchmark) == len(list_cells(finished_benchmark))
 
 

@@ -6,20 +6,12 @@ import re
 
 import pytest
 
-from decision_files import check_refusal, edit, undo, use, within, write_decisions
+from decision_files import check_refusal, edit, undo, use, within
 from uqled.errors import FileError, LimitError
 from uqled.limits import override_limits
 from uqled.review.decisions import Decisions
 
-BIG = 2**63 - 1
-
-
-@pytest.fixture
-def path(tmp_path):
-    file = tmp_path / "run" / "decisions.sqlite"
-    file.parent.mkdir()
-    write_decisions(file)
-    return file
+LARGEST_INTEGER = 2**63 - 1
 
 
 #: An UPDATE of the change that decided sample 4 (number 2, batch 1), and what the error says.
@@ -28,7 +20,7 @@ ROWS = {
     "sample = -1": "sample -1",
     "sample = 'four'": "sample 'four'",
     "sample = 4.5": "sample 4.5",
-    f"sample = {BIG}": f"sample {BIG}",
+    f"sample = {LARGEST_INTEGER}": f"sample {LARGEST_INTEGER}",
     "sample = x'04'": "sample b'\\x04'",
     "action = 'burn'": "action 'burn'",
     "action = ''": "action ''",
@@ -43,7 +35,7 @@ ROWS = {
     "label = 'b'": "label 'b'",
     "label = 1.5": "label 1.5",
     "label = x'01'": "label b'\\x01'",
-    f"label = {BIG}": f"label {BIG}",
+    f"label = {LARGEST_INTEGER}": f"label {LARGEST_INTEGER}",
     "reviewer = ''": "reviewer ''",
     "reviewer = ' ana'": "reviewer ' ana'",
     "reviewer = x'616e61'": "reviewer b'ana'",
@@ -61,11 +53,11 @@ ROWS = {
     "version = 0": "version 0",
     "version = -3": "version -3",
     "version = 'one'": "version 'one'",
-    f"version = {BIG}": f"version {BIG}",
+    f"version = {LARGEST_INTEGER}": f"version {LARGEST_INTEGER}",
     "undoes = 1": "undoes 1",
     "undoes = -1": "undoes -1",
     "undoes = 'x'": "undoes 'x'",
-    f"undoes = {BIG}": f"undoes {BIG}",
+    f"undoes = {LARGEST_INTEGER}": f"undoes {LARGEST_INTEGER}",
     "batch = 0": "batch 0",
     "batch = 3": "batch 3",
     "batch = 'x'": "batch 'x'",
@@ -85,7 +77,7 @@ def test_impossible_rows_are_refused(path, change):
                    " WHERE sample = 4 AND typeof((SELECT sample FROM changes WHERE number = 2))"
                    " = 'integer'")  # fmt: skip
     before = path.read_bytes()
-    refused = []
+    refused_rows = []
     for work in (Decisions.current, Decisions.history, lambda decisions: decisions.verdicts(50)):
         error = within(20, read, path, work)
         assert error is None or isinstance(error, FileError), repr(error)
@@ -93,14 +85,16 @@ def test_impossible_rows_are_refused(path, change):
             assert str(error).startswith(f"file {str(path)!r} ")
             assert ROWS[change] in str(error)
             assert re.search("change 2 |does not fit its changes|Could not decode", str(error))
-            refused.append(work)
-    assert len(refused) == (1 if change == "action = NULL" else 3)  # no decision: not read there
+            refused_rows.append(work)
+    assert len(refused_rows) == (
+        1 if change == "action = NULL" else 3
+    )  # no decision: not read there
     assert path.read_bytes() == before  # nothing was mended
     error = within(20, use, path)
     assert isinstance(error, FileError)
 
 
-@pytest.mark.parametrize("number", [0, -7, BIG, 2**60])
+@pytest.mark.parametrize("number", [0, -7, LARGEST_INTEGER, 2**60])
 def test_impossible_numbers_of_changes_are_refused(path, number):
     edit(path, f"UPDATE changes SET number = {number} WHERE number = 2",
          f"UPDATE latest SET number = {number} WHERE number = 2")  # fmt: skip

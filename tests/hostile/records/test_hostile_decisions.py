@@ -21,21 +21,12 @@ from decision_files import (
     undo,
     use,
     within,
-    write_decisions,
 )
 from review_runs import image_run
 from uqled.errors import FileError
 from uqled.review.decisions import Decisions, read_verdicts
 
 ENDLESS = "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c) SELECT"
-
-
-@pytest.fixture
-def path(tmp_path):
-    file = tmp_path / "run" / "decisions.sqlite"
-    file.parent.mkdir()
-    write_decisions(file)
-    return file
 
 
 # ---- schemas of other kinds
@@ -124,14 +115,14 @@ def test_a_schema_that_only_the_log_has_is_refused(path):
     """Committed, but not yet in the file itself: a stranger may send the log along."""
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
         connection.execute(f"CREATE VIEW more AS {ENDLESS} x FROM c")
-        kept = folder_content(path)
-    for name, content in kept.items():
+        content_before = folder_content(path)
+    for name, content in content_before.items():
         path.with_name(name).write_bytes(content)
-    assert kept["decisions.sqlite-wal"]
+    assert content_before["decisions.sqlite-wal"]
     index = path.with_name("decisions.sqlite-shm")
     for opener in OPENERS:  # as a killed process leaves it; the index is made anew by whoever reads
         assert "holds the view 'more'" in str(within(20, opener, path))
-        assert folder_content(path) | {index.name: b""} == kept | {index.name: b""}
+        assert folder_content(path) | {index.name: b""} == content_before | {index.name: b""}
     index.unlink()
     check_refusal(path, "holds the view 'more'")
 
@@ -211,7 +202,7 @@ def root_page(path, table):
         return connection.execute(query, (table,)).fetchone()[0]
 
 
-DAMAGED = {
+DAMAGED_SCHEMAS = {
     "empty": lambda path: path.write_bytes(b""),
     "text": lambda path: path.write_text("no data base, but long enough to look like one " * 99),
     "zeros": lambda path: path.write_bytes(bytes(8192)),
@@ -225,9 +216,9 @@ DAMAGED = {
 }
 
 
-@pytest.mark.parametrize("name", DAMAGED)
+@pytest.mark.parametrize("name", DAMAGED_SCHEMAS)
 def test_damaged_files_are_refused(path, name):
-    DAMAGED[name](path)
+    DAMAGED_SCHEMAS[name](path)
     check_refusal(path, "cannot be used for decisions")
 
 
@@ -255,13 +246,13 @@ def test_pages_that_lead_nowhere_end_in_time(path):
 
 @pytest.mark.parametrize("table", ["changes", "latest"])
 def test_pages_that_are_there_many_times_are_refused(path, table):
-    kept = path.read_bytes()
+    content = path.read_bytes()
     make_maze(path, table, depth=8, width=400)
     for work in (use, lambda path: undo(path, "nobody")):
         error = within(20, work, path)
         assert isinstance(error, FileError), repr(error)
     assert "more work than a file of this size" in str(error)
-    path.write_bytes(kept)
+    path.write_bytes(content)
     make_maze(path, table, depth=1, width=2)
     with Decisions(path) as decisions:
         if table == "latest":  # where samples are looked up, so that it does not matter
@@ -283,8 +274,8 @@ def test_a_huge_file_is_as_quick_as_what_it_holds(path):
 
 
 def test_only_regular_files_are_opened(path):
-    kept = path.rename(path.with_name("kept"))
-    path.symlink_to(kept)
+    moved_path = path.rename(path.with_name("kept"))
+    path.symlink_to(moved_path)
     check_refusal(path, "is a symbolic link")
     path.unlink()
     path.symlink_to("nowhere")
@@ -311,18 +302,18 @@ def test_only_regular_files_are_opened(path):
 
 @pytest.mark.parametrize("suffix", ["-wal", "-shm", "-journal"])
 def test_what_lies_beside_is_a_regular_file_too(path, suffix):
-    beside = path.with_name(path.name + suffix)
+    sidecar = path.with_name(path.name + suffix)
     target = path.with_name("precious")
     target.write_text("precious")
-    beside.symlink_to(target)
+    sidecar.symlink_to(target)
     before = folder_content(path)
     for opener in OPENERS:
         error = within(20, opener, path)
         assert isinstance(error, FileError)
-        assert f"file {str(beside)!r} " in str(error)
+        assert f"file {str(sidecar)!r} " in str(error)
         assert folder_content(path) == before
-    beside.unlink()
-    os.mkfifo(beside)
+    sidecar.unlink()
+    os.mkfifo(sidecar)
     for opener in OPENERS:
         assert isinstance(within(20, opener, path), FileError)
 

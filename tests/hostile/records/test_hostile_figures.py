@@ -72,9 +72,9 @@ def test_a_whole_benchmark_is_drawn_whatever_its_names(tmp_path):
             for name in names
         },
     )
-    written = {path.stem for path in write_results(results, tmp_path)}
+    figure_names = {path.stem for path in write_results(results, tmp_path)}
     kinds = {"stage1-relative", "stage1-plane", "stage2-relative", "sensitivity-", "transition"}
-    assert {kind for kind in kinds if any(stem.startswith(kind) for stem in written)} == kinds
+    assert {kind for kind in kinds if any(stem.startswith(kind) for stem in figure_names)} == kinds
     for path in (tmp_path / "figures").glob("*.svg"):
         minidom.parse(str(path))
 

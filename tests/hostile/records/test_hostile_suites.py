@@ -105,17 +105,17 @@ def mutate(content: bytes, rng: random.Random) -> bytes:
 
 def check_mutations(tmp_path, seeds) -> int:
     """How many of the mutations are still suites; all others are refused by name."""
-    accepted = 0
+    n_accepted = 0
     for seed in seeds:
         rng = random.Random(seed)
         content = mutate(SMALLEST.encode(), rng)
         try:
             read(tmp_path, content)
-            accepted += 1
+            n_accepted += 1
         except uqled.InputError as error:
             if "own.toml" not in str(error):
                 raise
-    return accepted
+    return n_accepted
 
 
 def test_a_thousand_mutations_are_refused_or_read(tmp_path):
@@ -129,9 +129,9 @@ def test_many_mutations_are_refused_or_read(tmp_path):
 
 # -- values that cannot be ------------------------------------------------------------------------
 
-HUGE = "0x" + "f" * 4_000  # an integer that Python refuses to print
+HUGE_INTEGER = "0x" + "f" * 4_000  # an integer that Python refuses to print
 
-WRONG = {
+WRONG_SUITES = {
     "rates = [0.1, 0.2]": [
         ("rates = [nan]", "rates"),
         ("rates = [inf]", "rates"),
@@ -140,7 +140,7 @@ WRONG = {
         ("rates = [[0.1]]", "rates"),
         ("rates = [true]", "rates"),
         ("rates = [1979-05-27]", "rates"),
-        (f"rates = [{HUGE}]", "rates"),
+        (f"rates = [{HUGE_INTEGER}]", "rates"),
         ("rates = []", "rates"),
         ("rates = [0.1, 0.10000001]", "rates .*Name each once"),  # one folder for both
     ],
@@ -150,13 +150,13 @@ WRONG = {
         ("seeds = [-1]", "seeds"),
         ("seeds = [0.5]", "seeds"),
         ("seeds = [4294967296]", "seeds"),  # more than scikit-learn takes
-        (f"seeds = [{HUGE}]", "seeds"),
+        (f"seeds = [{HUGE_INTEGER}]", "seeds"),
     ],
     "folds = 2": [
         ("folds = 0", "folds"),
         ("folds = nan", "folds"),
         ("folds = 1000000000000", "suite_cells"),
-        (f"folds = {HUGE}", "folds"),
+        (f"folds = {HUGE_INTEGER}", "folds"),
     ],
     "passes = 2": [
         ("passes = 0", "passes"),
@@ -199,7 +199,7 @@ WRONG = {
         ("retraining_limit = 0", "retraining_limit"),
         ("image_size = -32", "image_size"),
         ("image_size = 1000000", "image_pixels"),
-        (f"limit = {HUGE}", "limit"),
+        (f"limit = {HUGE_INTEGER}", "limit"),
         ("split = 3", "split"),
     ],
     "test_share = 0.5": [
@@ -233,14 +233,14 @@ WRONG = {
         ("{ uncertainty = [1] }", "uncertainty"),
         ('{ model = "small" }', "model is not a training option"),
         ("{ data = 1 }", "data is not a training option"),
-        (f"{{ epochs = {HUGE} }}", "epochs"),
+        (f"{{ epochs = {HUGE_INTEGER} }}", "epochs"),
     ],
 }
 
 
 @pytest.mark.parametrize(
     ("old", "new", "problem"),
-    [(old, new, problem) for old, changes in WRONG.items() for new, problem in changes],
+    [(old, new, problem) for old, changes in WRONG_SUITES.items() for new, problem in changes],
     ids=lambda text: text[:60],
 )
 def test_values_that_cannot_be_are_refused_when_the_suite_is_read(tmp_path, old, new, problem):
@@ -257,8 +257,10 @@ def test_a_suite_has_a_limit_of_cells_that_can_be_raised(tmp_path):
 
 def test_the_training_of_classifiers_has_a_source_of_passes_only(tmp_path):
     text = SMALLEST.replace('model = "small"', 'model = "logistic"')
-    own = text.replace("{ epochs = 3, milestones = [1, 2] }", '{ uncertainty = "bootstrap" }')
-    assert read(tmp_path, own).data[0].training == {"uncertainty": "bootstrap"}
+    suite_text = text.replace(
+        "{ epochs = 3, milestones = [1, 2] }", '{ uncertainty = "bootstrap" }'
+    )
+    assert read(tmp_path, suite_text).data[0].training == {"uncertainty": "bootstrap"}
 
 
 # -- names ----------------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ from sklearn.linear_model import LogisticRegression
 from torch import nn
 
 import uqled
-from small_training import QUICK, StopError, digits, same
+from small_training import QUICK_TRAINING, StopError, digits, same
 from uqled.features.computing import compute_features
 from uqled.predict import checkpoints, folds, training
 from uqled.predict.crossval import cross_validate
@@ -25,7 +25,7 @@ from uqled.predict.learners import classifier_fold, network
 from uqled.predict.samples import normalise_samples
 from uqled.predict.training_options import Training
 
-SHORT = Training(epochs=3, batch_size=16, precision="32-true", device="cpu")
+SHORT_TRAINING = Training(epochs=3, batch_size=16, precision="32-true", device="cpu")
 
 
 def small(seed=0, width=6):
@@ -34,7 +34,7 @@ def small(seed=0, width=6):
         return nn.Sequential(nn.Linear(5, width), nn.ReLU(), nn.Dropout(0.2), nn.Linear(width, 3))
 
 
-def train_weights(folder, *, options=SHORT, model=None):
+def train_weights(folder, *, options=SHORT_TRAINING, model=None):
     """The weights after a training that continues from what is in the folder."""
     rng = np.random.default_rng(0)
     inputs, labels = rng.normal(size=(48, 5)), rng.integers(0, 3, 48)
@@ -102,36 +102,36 @@ def test_a_checkpoint_is_continued_to_the_same_weights(half, whole_training, mon
 
 def make_change(**entries):
     def change(path):
-        saved = torch.load(path, weights_only=True)
-        torch.save({**saved, **entries}, path)
+        checkpoint = torch.load(path, weights_only=True)
+        torch.save({**checkpoint, **entries}, path)
 
     return change
 
 
 def without(key):
     def change(path):
-        saved = torch.load(path, weights_only=True)
-        del saved[key]
-        torch.save(saved, path)
+        checkpoint = torch.load(path, weights_only=True)
+        del checkpoint[key]
+        torch.save(checkpoint, path)
 
     return change
 
 
 def of_model(edit):
     def change(path):
-        saved = torch.load(path, weights_only=True)
-        edit(saved)
-        torch.save(saved, path)
+        checkpoint = torch.load(path, weights_only=True)
+        edit(checkpoint)
+        torch.save(checkpoint, path)
 
     return change
 
 
-def set_weight(saved, value):
-    saved["model"]["0.weight"] = value
+def set_weight(checkpoint, value):
+    checkpoint["model"]["0.weight"] = value
 
 
-def set_momentum(saved, value):
-    saved["optimiser"]["state"][0]["momentum_buffer"] = value
+def set_momentum(checkpoint, value):
+    checkpoint["optimiser"]["state"][0]["momentum_buffer"] = value
 
 
 def save_zip(path):
@@ -236,10 +236,10 @@ def test_an_optimiser_of_ones_own_continues_too(tmp_path, monkeypatch):
         def configure_optimizers(self):
             return torch.optim.AdamW(self.parameters(), lr=0.01)
 
-    whole, killed = tmp_path / "whole", tmp_path / "killed"
-    whole.mkdir()
+    finished_folder, killed = tmp_path / "whole", tmp_path / "killed"
+    finished_folder.mkdir()
     killed.mkdir()
-    whole_training = train_weights(whole, model=OwnOptimizer(*small()))
+    whole_training = train_weights(finished_folder, model=OwnOptimizer(*small()))
     with stop_when(monkeypatch, training, "write_checkpoint", after=1):
         train_weights(killed, model=OwnOptimizer(*small()))
     epochs = []
@@ -255,13 +255,13 @@ def test_an_optimiser_of_ones_own_continues_too(tmp_path, monkeypatch):
 def files_of_at_most(n):
     """As on a full disk: writing more fails."""
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    ignored = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    previous_handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_FSIZE, (n, before[1]))
     try:
         yield
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
-        signal.signal(signal.SIGXFSZ, ignored)
+        signal.signal(signal.SIGXFSZ, previous_handler)
 
 
 def test_a_full_disk_is_named_and_leaves_the_old_checkpoint(half, whole_training):
@@ -279,16 +279,19 @@ def test_a_full_disk_is_named_and_leaves_the_old_checkpoint(half, whole_training
 
 def list_leftovers(run):
     """What a finished run should not have."""
-    usual = {"pred_probs.npy", "passes.npy", "history.csv"}
+    result_names = {"pred_probs.npy", "passes.npy", "history.csv"}
     files = [path for path in (run / "folds").rglob("*") if path.is_file()]
-    return sorted(str(path.relative_to(run)) for path in files if path.name not in usual) + sorted(
-        path.name for path in run.rglob(".*")
-    )
+    return sorted(
+        str(path.relative_to(run)) for path in files if path.name not in result_names
+    ) + sorted(path.name for path in run.rglob(".*"))
 
 
 MODELS = {
-    "a network": ("small", {**QUICK, "folds": 2}),
-    "an ensemble": ("small", {**QUICK, "uncertainty": "ensemble", "folds": 2, "epochs": 1}),
+    "a network": ("small", {**QUICK_TRAINING, "folds": 2}),
+    "an ensemble": (
+        "small",
+        {**QUICK_TRAINING, "uncertainty": "ensemble", "folds": 2, "epochs": 1},
+    ),
     "bootstrap": (
         LogisticRegression(max_iter=50),
         {"uncertainty": "bootstrap", "folds": 2, "passes": 3, "seed": 1},
@@ -320,8 +323,8 @@ def finished_runs(tmp_path_factory):
 @pytest.mark.parametrize("moment", MOMENTS)
 def test_a_rerun_leaves_nothing_behind(kind, moment, finished_runs, tmp_path, monkeypatch):
     model, options = MODELS[kind]
-    module, name, when = MOMENTS[moment]
-    with stop_when(monkeypatch, module, name, **when):
+    module, name, is_moment = MOMENTS[moment]
+    with stop_when(monkeypatch, module, name, **is_moment):
         cross_validate(digits(120), model, out=tmp_path / "run", **options)
     same(cross_validate(digits(120), model, out=tmp_path / "run", **options), finished_runs(kind))
     assert list_leftovers(tmp_path / "run") == []
@@ -348,15 +351,15 @@ def test_a_damaged_part_of_a_fold_is_computed_again(
 
 
 def test_parts_of_a_fold_are_used_only_if_they_fit(tmp_path):
-    path, whole = tmp_path / "fit-0.npy", np.full((4, 3), 1 / 3, np.float32)
+    path, probs = tmp_path / "fit-0.npy", np.full((4, 3), 1 / 3, np.float32)
     assert read_partial(path, (4, 3)) is None
-    for array in (whole[:, :2], whole[:3], whole.astype(np.float64), whole * np.nan, whole[None]):
+    for array in (probs[:, :2], probs[:3], probs.astype(np.float64), probs * np.nan, probs[None]):
         np.save(path, array)
         assert read_partial(path, (4, 3)) is None
     np.save(path, np.array([{}]), allow_pickle=True)
     assert read_partial(path, (4, 3)) is None
-    np.save(path, whole)
-    assert (read_partial(path, (4, 3)) == whole).all()
+    np.save(path, probs)
+    assert (read_partial(path, (4, 3)) == probs).all()
     for content in (b"", path.read_bytes()[:-3], b"\x93NUMPY\x09\x09" + bytes(200)):
         path.write_bytes(content)
         assert read_partial(path, (4, 3)) is None
@@ -397,12 +400,18 @@ def test_a_history_of_something_else_is_named(finished_runs, tmp_path):
 def test_kept_features_of_something_else_are_named(tmp_path):
     images = np.zeros((4, 8, 8, 1), np.uint8)
     backbone = nn.Sequential(nn.Flatten(), nn.Linear(3 * 64, 5))
-    kept = compute_features(images, backbone, cache_folder=tmp_path)
+    stored_features = compute_features(images, backbone, cache_folder=tmp_path)
     (path,) = tmp_path.iterdir()
-    assert (compute_features(images, backbone, cache_folder=tmp_path) == kept).all()
+    assert (compute_features(images, backbone, cache_folder=tmp_path) == stored_features).all()
     content = path.read_bytes()
-    for wrong in (kept[:3], kept[:, None], kept.astype(np.float64), kept * np.nan, kept > 0):
-        np.save(path, wrong)
+    for wrong_features in (
+        stored_features[:3],
+        stored_features[:, None],
+        stored_features.astype(np.float64),
+        stored_features * np.nan,
+        stored_features > 0,
+    ):
+        np.save(path, wrong_features)
         with pytest.raises(uqled.FileError, match=r"features-.* Delete it: it is computed again"):
             compute_features(images, backbone, cache_folder=tmp_path)
     for damaged in (b"", content[:-3], content[:20], b"\x93NUMPY\x01\x00\xff\xff" + content):
@@ -410,5 +419,5 @@ def test_kept_features_of_something_else_are_named(tmp_path):
         with pytest.raises(uqled.FileError, match=r"features-.* Delete it: it is computed again"):
             compute_features(images, backbone, cache_folder=tmp_path)
     path.unlink()
-    assert (compute_features(images, backbone, cache_folder=tmp_path) == kept).all()
+    assert (compute_features(images, backbone, cache_folder=tmp_path) == stored_features).all()
     assert [one.name for one in tmp_path.iterdir()] == [path.name]

@@ -38,8 +38,8 @@ def test_only_the_right_token_host_and_origin_get_in(page):
         site,
         is_site,
     ) in itertools.product(*(choices.items() for choices in (tokens, hosts, origins, sites))):
-        wrong = [is_token, is_host, is_origin, is_site].count(False)
-        if wrong > 2:
+        n_wrong = [is_token, is_host, is_origin, is_site].count(False)
+        if n_wrong > 2:
             continue
         pairs = [("Host", host), ("Connection", "close")]
         if origin is not None:
@@ -50,7 +50,7 @@ def test_only_the_right_token_host_and_origin_get_in(page):
             pairs.append(("Sec-Fetch-Site", site))
         for path in ("", "thumbnail/0"):
             status = page.status(page.head(target=f"/{token}/{path}", headers=pairs))
-            assert (status == 200) == (wrong == 0), (token, pairs, path, status)
+            assert (status == 200) == (n_wrong == 0), (token, pairs, path, status)
             assert status in (200, 403, 404, 421)
             counts[status == 200] += 1
     assert counts[True] >= 12
@@ -58,7 +58,7 @@ def test_only_the_right_token_host_and_origin_get_in(page):
 
 
 def test_a_decision_needs_an_origin_and_a_type(page):
-    own = ("Origin", f"http://{page.host}")
+    own_origin = ("Origin", f"http://{page.host}")
     host = ("Host", page.host)
     hang_up = ("Connection", "close")
     body = DROP.replace("[0,", "[10000,")  # refused at the end, so that nothing is decided
@@ -69,7 +69,7 @@ def test_a_decision_needs_an_origin_and_a_type(page):
         head = page.head("api/decide", method="POST", headers=[*pairs, hang_up])
         return page.status(head + body.encode())
 
-    assert status(host, own, kind, size) == 400  # there is no such sample
+    assert status(host, own_origin, kind, size) == 400  # there is no such sample
     assert status(host, kind, size) == 403
     for origin in ("null", "", "http://evil.example", f"http://{page.host}.evil.example",
                    f"http://{page.host}/", f"HTTP://{page.host}", f"http://{page.host} "
@@ -77,7 +77,7 @@ def test_a_decision_needs_an_origin_and_a_type(page):
         assert status(host, ("Origin", origin), kind, size) == 403, origin
     for other in ("text/plain", "application/x-www-form-urlencoded", "multipart/form-data", "",
                   "application/json-patch", "text/plain, application/json"):  # fmt: skip
-        assert status(host, own, ("Content-Type", other), size) == 415, other
+        assert status(host, own_origin, ("Content-Type", other), size) == 415, other
 
 
 @pytest.mark.parametrize(
@@ -98,9 +98,9 @@ def test_a_header_that_is_there_twice_is_refused(page, name):
 
 
 def test_other_forms_of_an_address_are_refused(page):
-    own = f"http://{page.host}"
+    origin = f"http://{page.host}"
     for target in (
-        f"{own}{page.page}", f"http://evil.example{page.page}", page.host, "*",
+        f"{origin}{page.page}", f"http://evil.example{page.page}", page.host, "*",
         f"/%2F{page.token}/", f"//{page.token}/", f"/./{page.token}/", f"/x/..{page.page}",
         f"/{page.token}%2F", f"/{page.token}%2fapi%2fstart", f"\\{page.token}\\",
         f"/{page.token};/", f"/{page.token}?/", f"/?/{page.token}/", f"/#/{page.token}/",
@@ -125,14 +125,14 @@ def test_old_http_needs_a_host_too(page):
 def test_requests_in_one_go_are_answered_one_by_one(page):
     """Also where a refused one is among them: then it hangs up."""
     one = page.head("api/start", headers=[("Host", page.host)])
-    foreign = page.head(target="/", headers=[("Host", page.host)])
+    foreign_request = page.head(target="/", headers=[("Host", page.host)])
     last = page.head("api/start")
     assert [answer.status for answer in page.ask(one * 40 + last)] == [200] * 41
-    assert [answer.status for answer in page.ask(one + foreign + last)] == [200, 403]
-    smuggled = page.head("api/decide", method="POST", headers=[
+    assert [answer.status for answer in page.ask(one + foreign_request + last)] == [200, 403]
+    smuggled_request = page.head("api/decide", method="POST", headers=[
         ("Host", page.host), ("Content-Length", str(len(last))), ("Transfer-Encoding", "chunked"),
     ])  # fmt: skip
-    assert [answer.status for answer in page.ask(smuggled + last)] in ([400], [403])
+    assert [answer.status for answer in page.ask(smuggled_request + last)] in ([400], [403])
 
 
 def test_no_upgrade_is_made(page):
@@ -206,7 +206,7 @@ def test_the_limit_of_bodies_can_be_raised(run):
 
 def test_every_answer_forbids_scripts_frames_and_referrers(page):
     host = [("Host", page.host), ("Connection", "close")]
-    own = [*host, ("Origin", f"http://{page.host}")]
+    own_headers = [*host, ("Origin", f"http://{page.host}")]
     requests = {
         "the page": page.head(),
         "a script": page.head("static/page.js"),
@@ -221,13 +221,13 @@ def test_every_answer_forbids_scripts_frames_and_referrers(page):
         "no token": page.head(target="/"),
         "another host": page.head(headers=[("Host", "evil.example"), ("Connection", "close")]),
         "another origin": page.head(headers=[*host, ("Origin", "null")]),
-        "two origins": page.head(headers=[*own, ("Origin", "null")]),
-        "another method": page.head(method="PUT", headers=own),
+        "two origins": page.head(headers=[*own_headers, ("Origin", "null")]),
+        "another method": page.head(method="PUT", headers=own_headers),
         "a bad question": page.head("api/samples?size=x"),
-        "a bad body": request_decision(page, body="[]", pairs=own),
-        "another type": page.head("api/decide", method="POST", headers=own),
+        "a bad body": request_decision(page, body="[]", pairs=own_headers),
+        "another type": page.head("api/decide", method="POST", headers=own_headers),
         "a huge body": page.head("api/decide", method="POST", headers=[
-            *own, ("Content-Type", "application/json"), ("Content-Length", str(1 << 40))]),
+            *own_headers, ("Content-Type", "application/json"), ("Content-Length", str(1 << 40))]),
         "no HTTP": b"hello\r\n\r\n",
         "a huge head": page.head(headers=[*host, ("X", "y" * 100_000)]),
     }  # fmt: skip

@@ -47,27 +47,27 @@ def is_open(connection):
 def test_half_open_connections_do_not_block_the_page(run):
     """1,100 of them, in which nothing, half a head or half a body was sent."""
     resource = pytest.importorskip("resource")
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if hard != resource.RLIM_INFINITY and hard < 1300:
+    soft_limit, hard_limit = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard_limit != resource.RLIM_INFINITY and hard_limit < 1300:
         pytest.skip("too few open files are allowed")
     with process(SERVER, run.path) as server, ExitStack() as stack:
         page = PageServer(server.stdout.readline().strip())
-        resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, 1300), hard))
-        stack.callback(resource.setrlimit, resource.RLIMIT_NOFILE, (soft, hard))
+        resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft_limit, 1300), hard_limit))
+        stack.callback(resource.setrlimit, resource.RLIMIT_NOFILE, (soft_limit, hard_limit))
         half = page.head("api/start")[:-2]
         body = request_decision(
             page, pairs=[("Host", page.host), ("Origin", "http://evil.example")]
         )[:-1]
-        held = []
+        connections = []
         for number in range(1100):
-            held.append(stack.enter_context(closing(page.connect())))
+            connections.append(stack.enter_context(closing(page.connect())))
             with suppress(OSError):  # it may have hung up already
-                held[-1].sendall((b"", half, half[:5], body)[number % 4])
+                connections[-1].sendall((b"", half, half[:5], body)[number % 4])
         for _ in range(5):
             began = time.monotonic()
             assert page.status(page.head("api/start")) == 200
             assert time.monotonic() - began < 10
-        wait_until(lambda: sum(map(is_open, held)) <= 100, 20)
+        wait_until(lambda: sum(map(is_open, connections)) <= 100, 20)
         _, output = server.communicate("", timeout=30)
     assert output == ""
 
@@ -75,9 +75,9 @@ def test_half_open_connections_do_not_block_the_page(run):
 def test_the_number_of_connections_is_a_limit(run):
     with override_limits(connections=5), serve_review(run, port=0) as address, ExitStack() as stack:
         page = PageServer(address)
-        held = [stack.enter_context(closing(page.connect())) for _ in range(30)]
-        wait_until(lambda: sum(map(is_open, held)) <= 5)
-        assert [is_open(one) for one in held[-4:]] == [True] * 4  # the oldest make room
+        connections = [stack.enter_context(closing(page.connect())) for _ in range(30)]
+        wait_until(lambda: sum(map(is_open, connections)) <= 5)
+        assert [is_open(one) for one in connections[-4:]] == [True] * 4  # the oldest make room
         assert page.status(page.head("api/start")) == 200
 
 
@@ -92,14 +92,14 @@ def test_a_person_gets_in_while_somebody_opens_connections_all_the_time(page):
             assert piece, "the person's connection was closed"
             content += piece
 
-    with closing(page.connect()) as kept:  # as a browser keeps one between requests
-        ask(kept)
+    with closing(page.connect()) as idle_connection:  # as a browser keeps one between requests
+        ask(idle_connection)
         with process(FLOOD, *page.place, "GET / HTTP/1.1\r\n") as flood:
             assert flood.stdout.readline() == "begins\n"
             time.sleep(0.3)
             for _ in range(20):
                 began = time.monotonic()
-                ask(kept)
+                ask(idle_connection)
                 status = page.status(page.head("api/start"))
                 while status is None:  # not heard in time: a browser tries again
                     status = page.status(page.head("api/start"))
@@ -113,37 +113,39 @@ def test_slow_heads_and_bodies_are_cut_off(run, monkeypatch):
     monkeypatch.setattr(connections, "BODY_SECONDS", 0.5)
     with serve_review(run, port=0) as address:
         page = PageServer(address)
-        own = [("Host", page.host), ("Origin", f"http://{page.host}")]
+        headers = [("Host", page.host), ("Origin", f"http://{page.host}")]
         starts = {
             "nothing": b"",
             "half a head": page.head("api/start")[:-2],
-            "half a body": request_decision(page, pairs=own)[:-1],
+            "half a body": request_decision(page, pairs=headers)[:-1],
             "half a chunk": page.head("api/decide", method="POST", headers=[
-                *own, ("Content-Type", "application/json"), ("Transfer-Encoding", "chunked")
+                *headers, ("Content-Type", "application/json"), ("Transfer-Encoding", "chunked")
             ]) + b"5\r\n{",
-            "one after another": page.head("api/start", headers=own) + b"GET /",
+            "one after another": page.head("api/start", headers=headers) + b"GET /",
             "a body nobody reads": page.head("api/start", headers=[
-                *own, ("Content-Length", "100")]) + b"x",
+                *headers, ("Content-Length", "100")]) + b"x",
         }  # fmt: skip
         with ExitStack() as stack:
-            opened = {name: stack.enter_context(closing(page.connect())) for name in starts}
-            for name, connection in opened.items():
+            slow_connections = {
+                name: stack.enter_context(closing(page.connect())) for name in starts
+            }
+            for name, connection in slow_connections.items():
                 connection.sendall(starts[name])
             began = time.monotonic()
-            while opened and time.monotonic() - began < 10:
+            while slow_connections and time.monotonic() - began < 10:
                 time.sleep(0.1)
-                for name, connection in list(opened.items()):
+                for name, connection in list(slow_connections.items()):
                     try:
                         connection.sendall(b" " if "head" in name else b"")  # drop by drop
                         connection.settimeout(0)
                         while piece := connection.recv(65_536):
                             assert piece
-                        del opened[name]
+                        del slow_connections[name]
                     except BlockingIOError:
                         connection.settimeout(20)
                     except OSError:
-                        del opened[name]
-            assert opened == {}
+                        del slow_connections[name]
+            assert slow_connections == {}
             assert time.monotonic() - began < 5
         assert page.status(page.head("api/start")) == 200
 

@@ -97,11 +97,11 @@ def test_a_damaged_file_is_answered_as_an_error(tmp_path):
     run = image_run(tmp_path, N=60)
     with serve_review(run, port=0) as address:
         page = PageServer(address)
-        own = [("Host", page.host), ("Origin", f"http://{page.host}"), ("Connection", "close")]
-        assert page.status(request_decision(page, pairs=own)) == 200
+        headers = [("Host", page.host), ("Origin", f"http://{page.host}"), ("Connection", "close")]
+        assert page.status(request_decision(page, pairs=headers)) == 200
         edit(run, "UPDATE changes SET sample = 99 WHERE number = 1")
         edit(run, "INSERT INTO changes VALUES (2, 2, 99, 'keep', NULL, 'eve', '', 1e9, 7, NULL)")
-        for data in (request_decision(page, body=DROP.replace("drop", "keep"), pairs=own),
+        for data in (request_decision(page, body=DROP.replace("drop", "keep"), pairs=headers),
                      page.head("api/changes?after=0"), page.head("api/samples")):  # fmt: skip
             answer = page.ask(data)[0]
             assert answer.status == 503
@@ -112,11 +112,12 @@ def test_a_damaged_file_is_answered_as_an_error(tmp_path):
         edit(run, "UPDATE changes SET sample = 0 WHERE number = 1")
         assert page.status(page.head("api/samples")) == 200
         edit(run, "CREATE TRIGGER t AFTER INSERT ON latest BEGIN DELETE FROM changes; END")
-        other = request_decision(page, body=DROP.replace("[0,", "[1,"), pairs=own)
+        other = request_decision(page, body=DROP.replace("[0,", "[1,"), pairs=headers)
         assert page.status(other) == 503
         edit(run, "DROP TRIGGER t")
         assert (
-            page.status(request_decision(page, body=DROP.replace("[0,", "[1,"), pairs=own)) == 200
+            page.status(request_decision(page, body=DROP.replace("[0,", "[1,"), pairs=headers))
+            == 200
         )
 
 
@@ -124,23 +125,23 @@ def test_the_token_is_in_no_log_whatever_goes_wrong(run):
     """The server says nothing of refused requests, and of its own mistakes not the address."""
     with process(SERVER, run.path) as server:
         page = PageServer(server.stdout.readline().strip())
-        own = [("Host", page.host), ("Origin", f"http://{page.host}")]
+        headers = [("Host", page.host), ("Origin", f"http://{page.host}")]
         command = Path(f"/proc/{server.pid}/cmdline")
         assert not command.exists() or page.token not in command.read_text()
         assert page.ask(page.head("api/sample/0"))[0].status == 500
         chunks = page.head("api/decide", method="POST", headers=[
-            *own, ("Content-Type", "application/json"), ("Transfer-Encoding", "chunked")
+            *headers, ("Content-Type", "application/json"), ("Transfer-Encoding", "chunked")
         ])  # fmt: skip
         for data in (
             b"hello\r\n\r\n", page.head("nothing"), page.head("api/start")[:-2],
             page.head(headers=[("Host", page.token), ("X", page.token)]),
-            page.head(headers=[*own, ("X", "y" * 100_000)]),
-            page.head(headers=[*own, ("Upgrade", "websocket"), ("Connection", "Upgrade")]),
-            request_decision(page, pairs=own)[:-5],
-            request_decision(page, body=page.token, pairs=own),
+            page.head(headers=[*headers, ("X", "y" * 100_000)]),
+            page.head(headers=[*headers, ("Upgrade", "websocket"), ("Connection", "Upgrade")]),
+            request_decision(page, pairs=headers)[:-5],
+            request_decision(page, body=page.token, pairs=headers),
             chunks + b"5\r\n{", chunks + b"x\r\n",
-            page.head("nothing", headers=[*own, ("Transfer-Encoding", "chunked")]) + b"x\r\n",
-            page.head("thumbnail/0", headers=own) * 50,
+            page.head("nothing", headers=[*headers, ("Transfer-Encoding", "chunked")]) + b"x\r\n",
+            page.head("thumbnail/0", headers=headers) * 50,
         ):  # fmt: skip
             with closing(page.connect()) as connection:
                 connection.sendall(data)
@@ -162,14 +163,14 @@ pathlib.Path(sys.argv[1]).write_text(repr([sys.argv, dict(os.environ)]))
 
 
 def test_the_browser_is_started_without_the_token(run, tmp_path, monkeypatch):
-    script, seen = tmp_path / "browser.py", tmp_path / "seen"
+    script, environment_file = tmp_path / "browser.py", tmp_path / "seen"
     script.write_text(BROWSER)
-    monkeypatch.setenv("BROWSER", f"{sys.executable} {script} {seen} %s")
+    monkeypatch.setenv("BROWSER", f"{sys.executable} {script} {environment_file} %s")
     monkeypatch.setattr(webbrowser, "_tryorder", None)
     monkeypatch.setattr(webbrowser, "_browsers", {})
     with serve_review(run, port=0) as address, serve._open_browser(address):
-        wait_until(lambda: seen.exists() and seen.read_text().endswith("]"))
-        text = seen.read_text()
+        wait_until(lambda: environment_file.exists() and environment_file.read_text().endswith("]"))
+        text = environment_file.read_text()
         assert "uqled-review-" in text
         assert PageServer(address).token not in text
 

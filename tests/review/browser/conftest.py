@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from review_pages import CHROMIUM, SLOW, is_alarming
+from review_pages import CHROMIUM, PAGE_TIMEOUT, is_alarming
 from review_runs import image_run
 from uqled.detect.find import find_label_errors
 from uqled.review.serve import serve_review
@@ -35,11 +35,11 @@ def open_page(browser):
     """Open an address as a new person would; fails if the page ever has an error."""
     contexts, errors = [], []
 
-    def open_page(address, *, helped=True, routes=None, **options):
+    def open_page(address, *, is_helped=True, routes=None, **options):
         context = browser.new_context(**options)
         contexts.append(context)
-        context.set_default_timeout(SLOW)
-        if helped:
+        context.set_default_timeout(PAGE_TIMEOUT)
+        if is_helped:
             context.add_init_script("localStorage.setItem('helped', 'yes')")
         for pattern, handler in (routes or {}).items():
             context.route(pattern, handler)  # before the page: later, some requests slip by

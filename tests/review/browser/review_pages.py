@@ -14,7 +14,7 @@ from uqled.detect.find import find_label_errors
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 
 
-SLOW = 15_000  # milliseconds that the page may take for anything
+PAGE_TIMEOUT = 15_000  # milliseconds that the page may take for anything
 
 
 def is_alarming(message):
@@ -23,7 +23,7 @@ def is_alarming(message):
 
 
 def wait_until(condition, what="it"):
-    until = time.monotonic() + SLOW / 1000
+    until = time.monotonic() + PAGE_TIMEOUT / 1000
     while not condition():
         assert time.monotonic() < until, f"{what} did not happen"
         time.sleep(0.02)
@@ -74,11 +74,11 @@ def changes_exported(run):
         return {int(row["index"]): (row["action"], row["to"]) for row in csv.DictReader(file)}
 
 
-def changes_of(run, decided):
+def changes_of(run, verdicts):
     """Index -> (action, label) as an export writes it; what was kept is no change."""
     names = run.predictions().labels.names
     return {
         index: (action, "" if label is None else names[label])
-        for index, (action, label) in decided.items()
+        for index, (action, label) in verdicts.items()
         if action != "keep"
     }

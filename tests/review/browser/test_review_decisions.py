@@ -27,7 +27,7 @@ pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium is install
 
 
 def test_keyboard_only(open_page, address, run, ranking):
-    page = open_page(address, helped=False)
+    page = open_page(address, is_helped=False)
     press = page.keyboard.press
     page.wait_for_selector("#keys[open]")  # a stranger is told how it works
     press("Escape")
@@ -45,8 +45,8 @@ def test_keyboard_only(open_page, address, run, ranking):
     settle(page)  # the rest of the list follows these decisions
     third, fourth = active(page), next_index(page)
     classes = candidates(page, third)
-    given = int(run.predictions().labels.codes[third])
-    place = next(at for at, k in enumerate(classes) if k not in (given, suggest(run, third)))
+    label = int(run.predictions().labels.codes[third])
+    place = next(at for at, k in enumerate(classes) if k not in (label, suggest(run, third)))
     press(str(place + 1))  # one of the sample's own candidates
     expected[third] = ("relabel", classes[place])
     wait_until(lambda: list_decisions(run) == expected)
@@ -54,8 +54,8 @@ def test_keyboard_only(open_page, address, run, ranking):
     press("c")  # type-ahead
     page.keyboard.type("shi")
     press("Enter")
-    given = int(run.predictions().labels.codes[fourth])
-    expected[fourth] = ("keep", None) if given == 3 else ("relabel", 3)
+    label = int(run.predictions().labels.codes[fourth])
+    expected[fourth] = ("keep", None) if label == 3 else ("relabel", 3)
     wait_until(lambda: list_decisions(run) == expected)
 
     press("ArrowLeft")
@@ -114,13 +114,13 @@ def test_keyboard_only(open_page, address, run, ranking):
     second, third = active(page), next_index(page)
     press("w")
     press("q")
-    decided = {
+    decisions = {
         ranking[0]: ("drop", None),
         second: ("relabel", suggest(run, second)),
         third: ("keep", None),
     }
-    wait_until(lambda: list_decisions(run) == decided)
-    assert changes_exported(run) == changes_of(run, decided)
+    wait_until(lambda: list_decisions(run) == decisions)
+    assert changes_exported(run) == changes_of(run, decisions)
 
 
 def test_mouse_only(open_page, address, run, ranking):
@@ -139,16 +139,16 @@ def test_mouse_only(open_page, address, run, ranking):
     button["keep"].click()
     button["drop"].click()  # the next one
     expected = {ranking[0]: ("keep", None), ranking[1]: ("drop", None)}
-    accepted = index_of(2)
+    accepted_sample = index_of(2)
     card.nth(2).click()
     button["accept"].click()
-    expected[accepted] = ("relabel", suggest(run, accepted))
+    expected[accepted_sample] = ("relabel", suggest(run, accepted_sample))
     other = index_of(3)
     card.nth(3).click()
     button["other"].click()
     page.locator("#picker-list [role=option]", has_text="frog").click()
-    given = int(run.predictions().labels.codes[other])
-    expected[other] = ("keep", None) if given == 2 else ("relabel", 2)
+    label = int(run.predictions().labels.codes[other])
+    expected[other] = ("keep", None) if label == 2 else ("relabel", 2)
     wait_until(lambda: list_decisions(run) == expected)
     until(page, "document.querySelector('#counts').textContent.includes('4 of')")
     assert page.locator("#progress").get_attribute("aria-valuenow") == "4"
@@ -162,13 +162,13 @@ def test_mouse_only(open_page, address, run, ranking):
     wait_until(lambda: list_decisions(run) == expected)
 
     settle(page)
-    several = [index_of(place) for place in (7, 8, 9)]
+    samples = [index_of(place) for place in (7, 8, 9)]
     for place in (5, 7):  # several at once
         card.nth(place).locator(".tick").click()
     card.nth(9).click(modifiers=["Shift"])
     assert page.locator("#chosen").inner_text() == "3 selected"
     button["drop"].click()
-    expected |= dict.fromkeys(several, ("drop", None))
+    expected |= dict.fromkeys(samples, ("drop", None))
     wait_until(lambda: list_decisions(run) == expected)
     settle(page)
 
@@ -226,27 +226,27 @@ def test_two_tabs_do_not_overwrite_each_other(open_page, address, run, ranking):
     two.wait_for_selector(f".card.keep[data-index='{ranking[0]}']")
     assert list_decisions(run) == {ranking[0]: ("keep", None)}
 
-    both = int(two.locator(".card").nth(1).get_attribute("data-index"))
-    one.locator(f".card[data-index='{both}']").click()
+    sample = int(two.locator(".card").nth(1).get_attribute("data-index"))
+    one.locator(f".card[data-index='{sample}']").click()
     one.keyboard.press("q")
-    wait_until(lambda: both in list_decisions(run))
-    two.locator(f".card[data-index='{both}']").click()
+    wait_until(lambda: sample in list_decisions(run))
+    two.locator(f".card[data-index='{sample}']").click()
     two.keyboard.press("e")
     two.locator("#mine").click()
-    wait_until(lambda: list_decisions(run)[both] == ("drop", None))
+    wait_until(lambda: list_decisions(run)[sample] == ("drop", None))
     with Decisions(run.path / "decisions.sqlite") as decisions:
-        history = [(c.reviewer, c.action) for c in decisions.history() if c.index == both]
+        history = [(c.reviewer, c.action) for c in decisions.history() if c.index == sample]
     assert history == [("ana", "keep"), ("bo", "drop")]
 
 
 def test_deciding_twice_before_the_first_is_saved_is_no_conflict(open_page, address, run, ranking):
-    held = []
+    requests = []
 
     def hold(route):
-        if held:
+        if requests:
             route.continue_()
         else:
-            held.append(route)
+            requests.append(route)
 
     page = open_page(address, routes={"**/api/decide": hold})
     with page.expect_request("**/api/decide"):
@@ -256,7 +256,7 @@ def test_deciding_twice_before_the_first_is_saved_is_no_conflict(open_page, addr
     page.keyboard.press("e")
     assert "saving" in page.locator(".card .state").first.inner_text()
     assert list_decisions(run) == {}
-    held[0].continue_()
+    requests[0].continue_()
     page.wait_for_selector(f".card.drop:not(.waiting)[data-index='{ranking[0]}']")
     assert list_decisions(run) == {ranking[0]: ("drop", None)}
     assert not page.locator("#conflict").is_visible()

@@ -67,26 +67,26 @@ def expected_estimates(run, decided):
     answer = find_label_errors(run.predictions(), verdicts=verdicts).answer
     dropped = int(np.sum(actions == 3))
 
-    def row(name, one, written, less=0, confidence=0.8):
-        values = [written(value - less) for value in (one.value, one.low, one.high)]
+    def row(name, one, row_format, subtracted=0, confidence=0.8):
+        values = [row_format(value - subtracted) for value in (one.value, one.low, one.high)]
         note = "" if confidence == 0.8 else f" ({confidence:.0%} interval)"  # 80 % is the column's
         return [name, values[0], f"{values[1]} to {values[2]}{note}"]
 
-    def whole(value):
+    def whole_number(value):
         return f"{int(value + 0.5):,}"
 
     def share(value):
         return f"{int(100 * value + 0.5)}%" if not 0.99 < value < 1 else ">99%"
 
     return [
-        row(f"Of {N} labels", answer.n_errors, whole),
+        row(f"Of {N} labels", answer.n_errors, whole_number),
         row(
             f"Of {answer.n_flagged} flags",
             answer.precision,
             share,
             confidence=answer.precision_confidence,
         ),
-        row("Not decided yet", answer.n_errors, whole, less=dropped),
+        row("Not decided yet", answer.n_errors, whole_number, subtracted=dropped),
     ]
 
 
@@ -96,22 +96,22 @@ def test_the_estimate_and_the_list_follow_the_decisions(open_page, address, run)
     before = shown_estimates(page, after="before any decision")
     assert before == expected_estimates(run, {})
     assert page.locator(".estimates thead th").all_inner_texts() == ["about", "80% interval"]
-    decided = {}
+    verdicts = {}
     for key, action in zip("qeqeqeqeqe", [1, 3] * 5, strict=True):
-        decided[active(page)] = action
+        verdicts[active(page)] = action
         page.keyboard.press(key)
     after = shown_estimates(page, after="after 10 decisions")
-    assert after == expected_estimates(run, decided) != before
+    assert after == expected_estimates(run, verdicts) != before
     listed_samples = [int(card.get_attribute("data-index")) for card in page.locator(".card").all()]
-    assert listed_samples[:10] == list(decided)  # what is decided stays where it is
+    assert listed_samples[:10] == list(verdicts)  # what is decided stays where it is
     actions = np.zeros(len(run.predictions()), np.int8)
-    actions[list(decided)] = list(decided.values())
+    actions[list(verdicts)] = list(verdicts.values())
     current = find_label_errors(run.predictions(), verdicts=(actions, np.full(len(actions), -1)))
-    undecided = [i for i in current.ranked.tolist() if i not in decided]
-    here = active(page)
+    undecided = [i for i in current.ranked.tolist() if i not in verdicts]
+    active_index = active(page)
     assert (
         listed_samples[10:]
-        == [here, *(i for i in undecided if i != here)][: len(listed_samples) - 10]
+        == [active_index, *(i for i in undecided if i != active_index)][: len(listed_samples) - 10]
     )
     assert "after 10 decisions" in page.locator("#order-note").inner_text()
     assert f"{after[0][1]} wrong labels in all" in page.locator("#order-note").inner_text()
@@ -120,7 +120,7 @@ def test_the_estimate_and_the_list_follow_the_decisions(open_page, address, run)
     with Decisions.of(run.predictions()) as decisions:  # another person's count as much
         decisions.decide([(other, "keep", None)], reviewer="bo")
     more = shown_estimates(page, after="after 11 decisions")
-    assert more == expected_estimates(run, decided | {other: 1})
+    assert more == expected_estimates(run, verdicts | {other: 1})
     for _ in range(10):
         page.keyboard.press("Control+z")
     last = shown_estimates(page, after="after 1 decision")
@@ -136,7 +136,7 @@ def test_the_estimate_and_the_list_follow_the_decisions(open_page, address, run)
 
 def test_a_hundred_at_random_then_many_at_once(open_page, tmp_path):
     run = image_run(tmp_path, N=900)
-    truth, given = run.predictions().truth, run.predictions().labels.codes
+    truth, given_labels = run.predictions().truth, run.predictions().labels.codes
     with serve_review(run, port=0) as address:
         page = open_page(address)
         page.locator("#estimates-box summary").click()
@@ -145,7 +145,7 @@ def test_a_hundred_at_random_then_many_at_once(open_page, tmp_path):
         assert page.locator("[name=order]").input_value() == "hundred"
         assert not page.locator("#bulk-button").is_visible()  # nobody has looked at anything
         for _ in range(25):
-            page.keyboard.press("q" if truth[active(page)] == given[active(page)] else "w")
+            page.keyboard.press("q" if truth[active(page)] == given_labels[active(page)] else "w")
         until(page, "document.querySelector('#hundred').textContent.endsWith('75 left')")
         page.reload()  # the queue goes on where it was
         until(page, "document.querySelector('#where').textContent.endsWith(' of 75')")
@@ -183,12 +183,14 @@ def test_the_filters_count_what_is_listed_now(open_page, address):
 
     def read_counts():
         settle(page)
-        listed = int(page.locator("#counts .decided").inner_text().split()[2])
-        chosen = page.locator("[name=method]").evaluate("(one) => one.selectedOptions[0].text")
+        n_listed = int(page.locator("#counts .decided").inner_text().split()[2])
+        chosen_method = page.locator("[name=method]").evaluate(
+            "(one) => one.selectedOptions[0].text"
+        )
         reasons = page.locator("[name=reason] option").all_text_contents()[1:]
         return (
-            listed,
-            int(chosen.split("(")[1][:-1]),
+            n_listed,
+            int(chosen_method.split("(")[1][:-1]),
             sum(int(t.split("(")[1][:-1]) for t in reasons),
         )
 
@@ -283,10 +285,10 @@ def test_groups_are_decided_with_one_key_and_taken_back_with_one(open_page, addr
     assert out.get_attribute("aria-pressed") == "false"
     page.keyboard.press("w")
     wait_until(lambda: len(list_decisions(run)) == n - 1, "deciding the group")
-    decided = list_decisions(run)
-    assert {action for action, _ in decided.values()} == {"relabel"}
-    assert len({label for _, label in decided.values()}) == 1  # what the question says
-    assert all(label != labels.codes[i] for i, (_, label) in decided.items())
+    decisions = list_decisions(run)
+    assert {action for action, _ in decisions.values()} == {"relabel"}
+    assert len({label for _, label in decisions.values()}) == 1  # what the question says
+    assert all(label != labels.codes[i] for i, (_, label) in decisions.items())
     until(page, "document.querySelector('#toast').textContent.startsWith('Saved')")
     page.keyboard.press("Control+z")  # the whole group, and nothing else
     wait_until(lambda: list_decisions(run) == {}, "taking it back")
@@ -329,8 +331,8 @@ def test_a_screen_reader_finds_its_way(open_page, address, run, ranking):
     page = open_page(address)
     tree = page.locator("body").aria_snapshot()
     names = run.predictions().labels.names
-    given = names[run.predictions().labels.codes[ranking[0]]]
-    assert f"given {given}" in tree
+    label = names[run.predictions().labels.codes[ranking[0]]]
+    assert f"given {label}" in tree
     assert "listbox" in tree
     for role in ("progressbar", "banner", "main", "contentinfo", "complementary"):
         assert role in tree, role

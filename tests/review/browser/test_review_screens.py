@@ -244,7 +244,7 @@ def test_a_box_with_the_mouse_and_alike_ones_are_one_undo_each(open_page, tmp_pa
         wait_until(lambda: list_decisions(run) == {}, "one undo of the group")
 
 
-CUT = """(selector) => [...document.querySelectorAll(selector)]
+CUT_ELEMENTS = """(selector) => [...document.querySelectorAll(selector)]
   .filter((one) => one.scrollWidth > one.clientWidth + 1 || one.scrollHeight > one.clientHeight + 1)
   .map((one) => one.textContent)"""
 LINES = """(one) => one.offsetHeight / parseFloat(getComputedStyle(one).lineHeight)"""
@@ -256,8 +256,8 @@ def test_names_and_buttons_are_whole_at_every_width(open_page, address, width):
     if not page.locator("#filter-box").evaluate("(box) => box.open"):
         page.locator("#filter-box summary").click()
     assert page.locator("#pairs th span").count() > 0
-    assert page.evaluate(CUT, "#pairs th span") == []
-    assert page.evaluate(CUT, "#actions button") == []
+    assert page.evaluate(CUT_ELEMENTS, "#pairs th span") == []
+    assert page.evaluate(CUT_ELEMENTS, "#actions button") == []
     right = "Math.max(...[...actions.children].map((one) => one.getBoundingClientRect().right))"
     assert page.evaluate(f"{right} <= innerWidth")
     for word in page.locator("#actions .more").all():
@@ -313,15 +313,15 @@ def test_the_answer_to_a_group_stays_in_sight(open_page, address):
     show_screen(page, "groups")
     page.wait_for_selector("#groups .tile")
     page.evaluate("scrollTo(0, document.body.scrollHeight)")
-    scrolled = page.evaluate("scrollY")
+    scroll_position = page.evaluate("scrollY")
     head = page.locator("header").bounding_box()
     button = page.locator("#groups .group-actions button").first.bounding_box()
-    assert scrolled > 100
+    assert scroll_position > 100
     assert head["y"] + head["height"] <= button["y"] + 1 < 420
 
 
 # Words that stand on two lines: parts behind a hyphen or a place for a break count as words.
-BROKEN = """(selector) => [...document.querySelectorAll(selector)].flatMap((box) => {
+BROKEN_WORDS = """(selector) => [...document.querySelectorAll(selector)].flatMap((box) => {
   const broken = [];
   const walker = document.createTreeWalker(box, NodeFilter.SHOW_TEXT);
   while (walker.nextNode()) for (const word of walker.currentNode.data.matchAll(/[^\\s-]+/g)) {
@@ -336,7 +336,7 @@ BROKEN = """(selector) => [...document.querySelectorAll(selector)].flatMap((box)
 
 
 # Pixels of a card's height that are not its text or row.
-BESIDE = """(selector) => [...document.querySelectorAll(selector)].map(
+NEIGHBOURING_BOXES = """(selector) => [...document.querySelectorAll(selector)].map(
   (card) => card.offsetHeight - card.querySelector(".text, .row").offsetHeight)"""
 
 
@@ -363,17 +363,17 @@ def test_names_of_classes_are_not_broken_in_a_word(open_page, tmp_path, width):
             page.locator("#filter-box summary").click()
         assert page.locator(".pairs th").count() > 4
         for boxes in (".card .labels", ".pairs tbody th"):
-            assert page.evaluate(BROKEN, boxes) == [], boxes
+            assert page.evaluate(BROKEN_WORDS, boxes) == [], boxes
         show_screen(page, "single")
         page.wait_for_selector(".evidence")
-        assert page.evaluate(BROKEN, ".evidence, .about h2, .bars") == []
+        assert page.evaluate(BROKEN_WORDS, ".evidence, .about h2, .bars") == []
         show_screen(page, "classes")
         page.locator(".class-table button").first.click()
         page.wait_for_selector("#class-merge")
         assert page.evaluate("document.activeElement.tagName") == "H2"
         page.keyboard.press("Tab")
         assert page.evaluate("document.activeElement.id") == "class-merge"
-        assert page.evaluate(BROKEN, "#classes") == []
+        assert page.evaluate(BROKEN_WORDS, "#classes") == []
 
 
 @pytest.mark.parametrize("kind", ["texts", "table"])
@@ -386,15 +386,19 @@ def test_texts_and_rows_are_whole_on_a_phone(open_page, tmp_path, kind):
             show_screen(page, screen)
             boxes = {"grid": ".card", "groups": ".tile", "single": ".evidence, .about h2"}[screen]
             page.wait_for_selector(boxes)
-            assert page.evaluate(BROKEN, boxes) == [], screen
-            assert page.evaluate(CUT, f":is({boxes}) :is(.key, .caption, h3, th, td)") == [], screen
+            assert page.evaluate(BROKEN_WORDS, boxes) == [], screen
+            assert (
+                page.evaluate(CUT_ELEMENTS, f":is({boxes}) :is(.key, .caption, h3, th, td)") == []
+            ), screen
             text = f":is({boxes}) :is(.text, .value)"
             lines = [box.evaluate(LINES) for box in page.locator(text).all() if box.is_visible()]
             assert all(abs(n - round(n)) < 0.05 for n in lines), screen
         show_screen(page, "grid")
         card = page.locator(".card").first
         before = card.bounding_box()["height"]
-        assert max(page.evaluate(BESIDE, ".card")) < 65  # both labels and the edges: no empty row
+        assert (
+            max(page.evaluate(NEIGHBOURING_BOXES, ".card")) < 65
+        )  # both labels and the edges: no empty row
         if kind == "table":  # what tells the classes apart comes first
             assert card.locator(".field .key").first.inner_text() in (
                 "relationship",

@@ -145,8 +145,8 @@ def rank_pilot(suite: Suite, cells: Cells) -> PilotRanking | None:
     mean = {method: float(by_method.get(method, 0.0)) for method in suite.methods}
     best = sorted(set(suite.methods) - {BASELINE}, key=lambda m: (-mean[m], suite.methods.index(m)))
     winners = sum(mean[method] > mean[BASELINE] for method in best)
-    kept = {BASELINE, *best[: max(winners, suite.pilot_keeps - 1)]}
-    return PilotRanking(mean, [method for method in suite.methods if method in kept])
+    kept_methods = {BASELINE, *best[: max(winners, suite.pilot_keeps - 1)]}
+    return PilotRanking(mean, [method for method in suite.methods if method in kept_methods])
 
 
 def _collect_detections(suite: Suite, cells: Cells, cells_to_read: Iterable[Cell]) -> pd.DataFrame:
@@ -173,10 +173,10 @@ def _list_differing(stage1: pd.DataFrame) -> list[str]:
         ["dataset", "rate", "seed"]
     )
     return [
-        f"{name}, noise rate {format_rate(own['rate'].iloc[0])}: the softmax predicts "
-        f"{format_percent(own['given_accuracy'].mean())}% as labelled, the mean of the passes "
-        f"{format_percent(own['passes_given_accuracy'].mean())}%"
-        for (name, _), own in differing.groupby(["dataset", "rate"], sort=False)
+        f"{name}, noise rate {format_rate(rows['rate'].iloc[0])}: the softmax predicts "
+        f"{format_percent(rows['given_accuracy'].mean())}% as labelled, the mean of the passes "
+        f"{format_percent(rows['passes_given_accuracy'].mean())}%"
+        for (name, _), rows in differing.groupby(["dataset", "rate"], sort=False)
     ]
 
 
@@ -186,20 +186,20 @@ def _collect_matrices(
     matrices: dict[str, dict[float, TransitionMatrix]] = {}
     for cell in list_stage1_cells(suite):
         assert cell.rate is not None
-        own = matrices.setdefault(suite.get_data(cell.data).display_name, {})
-        if cell.rate in own or not cells.is_finished(cell, describe_cell(suite, cell)):
+        rate_matrices = matrices.setdefault(suite.get_data(cell.data).display_name, {})
+        if cell.rate in rate_matrices or not cells.is_finished(cell, describe_cell(suite, cell)):
             continue
         content = cells.read(cell)
         if key in content:
             rows = np.array(content[key])
             rows /= rows.sum(axis=1, keepdims=True)  # written with six decimals
             try:
-                own[cell.rate] = TransitionMatrix(rows, content["classes"])
+                rate_matrices[cell.rate] = TransitionMatrix(rows, content["classes"])
             except InputError as error:
                 raise FileError(
                     f"cell {cell.name!r}", f"has no {key} of its classes ({error})", "Remove it"
                 ) from error
-    return {name: own for name, own in matrices.items() if own}
+    return {name: rate_matrices for name, rate_matrices in matrices.items() if rate_matrices}
 
 
 def _group_same_images(suite: Suite) -> list[list[str]]:

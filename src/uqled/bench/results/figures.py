@@ -44,7 +44,7 @@ from uqled.bench.suite import BASELINE, DEFAULT_METHODS
 from uqled.report.figures import escape_figure_text
 from uqled.storage.atomic import replace_file
 
-_INK, _GRID, _GROUND = "#22272e", "#d9dde2", "#fffffe"  # a page puts its own in their place
+_INK, _GRID, _BACKGROUND = "#22272e", "#d9dde2", "#fffffe"  # a page puts its own in their place
 _RATES = ("#e08e0b", "#2a9d8f", "#5b7fd6", "#c44569", "#8a63c9", "#7a8b3c")
 _METHODS = dict(
     zip(
@@ -56,12 +56,12 @@ _METHODS = dict(
         strict=True,
     )
 )  # fmt: skip
-_OTHERS = (("#7a8b3c", "<"), ("#a9714b", ">"), ("#17a2c4", "p"), ("#c9a227", "h"))
-_LONGEST_STEM = 100  # of a file's name, before what it shows and its ending
+_OTHER_STYLES = (("#7a8b3c", "<"), ("#a9714b", ">"), ("#17a2c4", "p"), ("#c9a227", "h"))
+_LONGEST_STEM = 100  # characters of a file name before its suffix
 _STYLE: dict[Any, Any] = {
     "font.size": 9.0,
     "text.usetex": False,  # names are text, not TeX
-    "figure.facecolor": _GROUND,
+    "figure.facecolor": _BACKGROUND,
     "axes.facecolor": "none",
     "axes.edgecolor": _GRID,
     "axes.labelcolor": _INK,
@@ -77,8 +77,8 @@ _STYLE: dict[Any, Any] = {
     "axes.spines.top": False,
     "axes.spines.right": False,
     "legend.frameon": False,
-    "svg.hashsalt": "uqled",  # names inside the file follow from what is drawn
-    "svg.fonttype": "none",  # text stays text: it can be searched and read aloud
+    "svg.hashsalt": "uqled",  # ids in the file depend only on what is drawn
+    "svg.fonttype": "none",  # text stays text, for search and screen readers
 }
 
 
@@ -222,9 +222,9 @@ def draw_scatter(analysis: Analysis, x: str, y: str, *, of_methods: bool) -> Fig
             axes.plot(a, b, marker, color=colour, markersize=8, label=_clean_text(label))
         correlation = analysis.correlation
         if correlation is not None:
-            across = np.array([a for a, _ in points.values()])
-            slope, start = np.polyfit(across, [b for _, b in points.values()], 1)
-            ends = np.array([across.min(), across.max()])
+            accuracies = np.array([a for a, _ in points.values()])
+            slope, start = np.polyfit(accuracies, [b for _, b in points.values()], 1)
+            ends = np.array([accuracies.min(), accuracies.max()])
             axes.plot(ends, slope * ends + start, color=_INK, linewidth=1, alpha=0.5, zorder=0)
             title = (
                 f"r = {format_number(correlation.r, 2)}, t = {format_number(correlation.t, 2)}, "
@@ -250,7 +250,7 @@ def choose_style(method: str, methods: list[str]) -> tuple[str, str]:
     if method in _METHODS:
         return _METHODS[method]
     others = [name for name in methods if name not in _METHODS]
-    return _OTHERS[others.index(method) % len(_OTHERS)]
+    return _OTHER_STYLES[others.index(method) % len(_OTHER_STYLES)]
 
 
 @dataclass(frozen=True)
@@ -271,7 +271,7 @@ class RenderedFigure:
         # Groups are numbered alike in every figure, and nothing refers to them.
         text = re.sub(r'<g id="[^"]*"', "<g", text)
         text = re.sub(r'( id="|url\(#|xlink:href="#)', rf"\g<1>{prefix}-", text)
-        text = text.replace(_GROUND, "none").replace(_INK, "currentColor")
+        text = text.replace(_BACKGROUND, "none").replace(_INK, "currentColor")
         return text.replace(_GRID, "var(--line)")
 
     def write(self, folder: Path, stem: str) -> list[Path]:
@@ -289,7 +289,7 @@ def render_figure(figure: Figure) -> RenderedFigure:
     with mpl.rc_context(_STYLE), warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Glyph .* missing from font")  # drawn as boxes
         figure.savefig(image, format="png", dpi=150, metadata={"Software": None})
-        figure.set_layout_engine("none")  # it is laid out now; doing it again costs as much
+        figure.set_layout_engine("none")  # the layout is done; saving would repeat it
         figure.savefig(text, format="svg", metadata={"Date": None, "Creator": None})
     return RenderedFigure(image.getvalue(), text.getvalue())
 
@@ -342,15 +342,15 @@ def _add_f1_lines(axes: Axes) -> None:
     axes.set(xlim=(left, right), ylim=(low, high))
     span = max(right - left, high - low)
     step = next((s for s in (1, 2, 5, 10) if span / s < 9), 20)
-    across = np.linspace(left, right, 200)
+    recalls = np.linspace(left, right, 200)
     for level in np.arange(step, 100, step):
-        below = 2 * across - level
-        up = np.where(below > 0, level * across / np.where(below > 0, below, 1), np.inf)
+        below = 2 * recalls - level
+        up = np.where(below > 0, level * recalls / np.where(below > 0, below, 1), np.inf)
         is_visible = (up >= low) & (up <= high)
         if not is_visible.any():
             continue
-        axes.plot(across[is_visible], up[is_visible], color=_GRID, linewidth=0.9, zorder=0)
-        x, y = across[is_visible][-1], up[is_visible][-1]
+        axes.plot(recalls[is_visible], up[is_visible], color=_GRID, linewidth=0.9, zorder=0)
+        x, y = recalls[is_visible][-1], up[is_visible][-1]
         if x > left + 0.12 * (right - left):  # further left it would cover the numbers of the axis
             axes.text(x, y, f" F1 {level:g}", fontsize=7, alpha=0.7, va="bottom", ha="right")
     axes.grid(visible=False)

@@ -62,7 +62,7 @@ def format_number(value: float, decimals: int, *, signed: bool = False) -> str:
     """
     if not math.isfinite(value):
         return DASH
-    # Nine decimals first: a mean of printed numbers that is a half must stay one.
+    # Round to nine decimals first: floating point must not move a mean that ends in exactly 5.
     exact = Decimal(repr(round(float(value), 9)))
     text = f"{exact.quantize(Decimal(1).scaleb(-decimals), ROUND_HALF_UP):,}"
     if float(text.replace(",", "")) == 0:

@@ -27,20 +27,20 @@ def list_flips(results: Results) -> pd.DataFrame:
     for name, by_rate in results.matrices.items():
         scores = results.similarity.get(name)
         for rate, matrix in sorted(by_rate.items()):
-            intended = matrix.probabilities
+            probabilities = matrix.probabilities
             realised_matrix = results.realised.get(name, {}).get(rate)
-            realised = np.full(intended.shape, math.nan)
+            realised_rates = np.full(probabilities.shape, math.nan)
             if realised_matrix is not None:
-                realised = realised_matrix.probabilities
-            wrong = 1 - intended.diagonal()
-            for true, given in np.argwhere((intended > 0) | (realised > 0)):
-                if true == given:
+                realised_rates = realised_matrix.probabilities
+            error_rates = 1 - probabilities.diagonal()
+            for true, label in np.argwhere((probabilities > 0) | (realised_rates > 0)):
+                if true == label:
                     continue
-                share = intended[true, given]
-                score = math.nan if scores is None else scores[true, given]
-                flip = share / wrong[true] if wrong[true] > 0 else 0.0
-                pair = matrix.classes[true], matrix.classes[given]
-                rows.append((name, rate, *pair, score, flip, share, realised[true, given]))
+                share = probabilities[true, label]
+                score = math.nan if scores is None else scores[true, label]
+                flip = share / error_rates[true] if error_rates[true] > 0 else 0.0
+                pair = matrix.classes[true], matrix.classes[label]
+                rows.append((name, rate, *pair, score, flip, share, realised_rates[true, label]))
     return pd.DataFrame(rows, columns=list(_COLUMNS))
 
 
@@ -53,8 +53,8 @@ def build_noise_table(results: Results) -> ResultTable:
     rates = sorted(flips["rate"].unique())
     filled_columns = [column for column in _COLUMNS[4:] if flips[column].notna().any()]
     blocks = []
-    for name, own in flips.groupby("dataset", sort=False):
-        pairs = own.groupby(["true", "given"], sort=False)
+    for name, flips_of_set in flips.groupby("dataset", sort=False):
+        pairs = flips_of_set.groupby(["true", "given"], sort=False)
         order = pairs["intended"].max().sort_values(ascending=False, kind="stable").index
         rows = tuple(
             Row(
@@ -86,12 +86,14 @@ def _build_cells(
     pair: pd.DataFrame, columns: list[str], rates: list[float]
 ) -> tuple[TableCell, ...]:
     """One pair's figures; those that do not depend on the rate once."""
-    own = pair["rate"].tolist()
-    by_column = {column: dict(zip(own, pair[column].tolist(), strict=True)) for column in columns}
+    pair_rates = pair["rate"].tolist()
+    by_column = {
+        column: dict(zip(pair_rates, pair[column].tolist(), strict=True)) for column in columns
+    }
     values = [
         by_column[column].get(rate, math.nan)
         for column in columns
-        for rate in (rates if column in _BY_RATE else own[:1])
+        for rate in (rates if column in _BY_RATE else pair_rates[:1])
     ]
     return tuple(TableCell(format_percent(value)) for value in values)
 

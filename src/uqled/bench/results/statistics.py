@@ -101,7 +101,7 @@ class Analysis:
 
 
 #: Of final accuracies: an accuracy on 10,000 test images has itself a standard error of up to half
-#: a point, so that a correlation across a smaller span is one with noise.
+#: a point, so a correlation across a smaller span is a correlation with noise.
 LEAST_SPAN = 0.005
 UNJUDGED = "not judged: the accuracies differ by no more than noise"
 
@@ -245,8 +245,8 @@ def compute_correlation(x: Iterable[float], y: Iterable[float]) -> Correlation |
     line, or where one side is constant."""
     a, b = np.array(list(x), float), np.array(list(y), float)
     n = len(a)
-    different = len(set(zip(a.tolist(), b.tolist(), strict=True)))
-    if different < 3 or np.ptp(a) <= 1e-12 or np.ptp(b) <= 1e-12:
+    n_distinct = len(set(zip(a.tolist(), b.tolist(), strict=True)))
+    if n_distinct < 3 or np.ptp(a) <= 1e-12 or np.ptp(b) <= 1e-12:
         return None
     a, b = a - a.mean(), b - b.mean()
     r = float(np.clip(a @ b / math.sqrt((a @ a) * (b @ b)), -1, 1))
@@ -286,12 +286,12 @@ def compute_means(results: Results, names: Iterable[str] | None = None) -> Means
     final: dict[str, dict[str, float]] = {}
     noisy: dict[str, float] = {}
     clean: dict[str, float] = {}
-    paired: dict[str, dict[str, float]] = {}
+    paired_samples: dict[str, dict[str, float]] = {}
     retrained_rows = select_treatment(results.stage2, "remove")
     for name in list_evidence(results) if names is None else names:
         for where, frame, measure in (
             (f1, results.stage1, "f1"),
-            (paired, _select_retrained_detections(results.stage1, retrained_rows), "f1"),
+            (paired_samples, _select_retrained_detections(results.stage1, retrained_rows), "f1"),
             (final, retrained_rows, "accuracy"),
         ):
             averages = average_over_rates(group_samples(frame, name, measure))
@@ -306,7 +306,7 @@ def compute_means(results: Results, names: Iterable[str] | None = None) -> Means
             accuracies = results.initial[results.initial["dataset"] == name]["accuracy"].dropna()
             if len(accuracies):
                 clean[name] = float(np.mean(np.sort(accuracies.to_numpy())))
-    return Means(f1, final, noisy, clean, paired)
+    return Means(f1, final, noisy, clean, paired_samples)
 
 
 def _select_retrained_detections(
@@ -344,9 +344,9 @@ def analyse_sensitivity(results: Results, averages: Means | None = None) -> Sens
         _make_analysis({d: (means.clean[d], f1[d]) for d in f1 if methods and d in means.clean}),
         analyse_final_accuracy(means),
         {
-            d: _make_analysis({m: (of_final[d][m], means.final[d][m]) for m in both})
+            d: _make_analysis({m: (of_final[d][m], means.final[d][m]) for m in shared_methods})
             for d in of_final
-            if (both := [m for m in of_final[d] if m in means.final.get(d, {})])
+            if (shared_methods := [m for m in of_final[d] if m in means.final.get(d, {})])
         },
     )
 

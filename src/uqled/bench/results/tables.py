@@ -35,8 +35,8 @@ from uqled.bench.results.statistics import (
 )
 from uqled.bench.suite import BASELINE
 
-_RELABELLED = ", relabelled instead of removed"
-_SPREAD = "Mean ± sample standard deviation over seeds, in per cent."
+_RELABELLED_SUFFIX = ", relabelled instead of removed"
+_CAPTION = "Mean ± sample standard deviation over seeds, in per cent."
 SeedCounts = Mapping[Rate, int]
 _MEAN = (
     "Mean averages a row's rates; it has a spread where every rate has the same seeds, and is "
@@ -100,7 +100,8 @@ def build_tables(results: Results) -> dict[str, list[ResultTable]]:
     }
     contaminated = results.about.get("contaminated") or {}
     return {
-        stage: [_add_warnings(one, contaminated) for one in many] for stage, many in tables.items()
+        stage: [_add_warnings(one, contaminated) for one in group]
+        for stage, group in tables.items()
     }
 
 
@@ -127,20 +128,20 @@ def build_stage2_table(results: Results) -> ResultTable:
     blocks = []
     for name in list_datasets(results):
         noisy = group_samples(select_treatment(results.stage2, "noisy"), name, "accuracy")
-        for treatment, title_ending in (("remove", ""), ("relabel", _RELABELLED)):
+        for treatment, title_ending in (("remove", ""), ("relabel", _RELABELLED_SUFFIX)):
             frame = select_treatment(results.stage2, treatment)
-            accuracy, changed = (group_samples(frame, name, m) for m in ("accuracy", "changed"))
+            accuracy, n_changed = (group_samples(frame, name, m) for m in ("accuracy", "changed"))
             facts, before = _build_fact_rows(results, name, noisy, rates), noisy
-            if treatment == "relabel":  # only what is to be compared with it
+            if treatment == "relabel":  # as a reference for comparison
                 facts, before = [], {rate: noisy[rate] for rate in accuracy if rate in noisy}
             if accuracy or before or facts:
-                note, rows = _build_stage2_rows(accuracy, changed, before, rates)
+                note, rows = _build_stage2_rows(accuracy, n_changed, before, rates)
                 blocks.append(Block(name + title_ending, note, (*facts, *rows)))
     heads = _build_heads(rates)
     return ResultTable(
         "Stage 2: accuracy after cleaning",
         "Accuracy on the untouched test set of the network trained from scratch on the cleaned "
-        f"training set, and the number of samples removed or relabelled. {_SPREAD} {_MEAN} "
+        f"training set, and the number of samples removed or relabelled. {_CAPTION} {_MEAN} "
         f"{BOLD_RULE} Training on the noisy labels takes part in the comparison.",
         (("Accuracy", heads), ("Removed or relabelled", tuple(map(format_rate, rates)))),
         tuple(blocks),
@@ -154,29 +155,29 @@ def build_gain_table(results: Results) -> ResultTable:
     blocks = []
     for name in list_datasets(results):
         noisy = group_samples(select_treatment(results.stage2, "noisy"), name, "accuracy")
-        for treatment, title_ending in (("remove", ""), ("relabel", _RELABELLED)):
+        for treatment, title_ending in (("remove", ""), ("relabel", _RELABELLED_SUFFIX)):
             by_rate = group_samples(select_treatment(results.stage2, treatment), name, "accuracy")
             gain: dict[Rate, dict[str, SeedSample]] = {
                 rate: {m: subtract_samples(s, noisy[rate]["noisy"]) for m, s in column.items()}
                 for rate, column in by_rate.items()
                 if "noisy" in noisy.get(rate, {})
             }
-            against = compute_improvements(by_rate)
-            if not gain and not against:
+            rises = compute_improvements(by_rate)
+            if not gain and not rises:
                 continue
             mean = average_over_rates(gain) if set(gain) == set(by_rate) and len(gain) > 1 else {}
-            usual = _count_usual_seeds([gain, against])
+            n_seeds = _count_usual_seeds([gain, rises])
             rows = [
                 Row(
                     name_row(m),
                     (
                         *(
-                            _format_signed_spread(gain.get(rate, {}).get(m), usual.get(rate, 0))
+                            _format_signed_spread(gain.get(rate, {}).get(m), n_seeds.get(rate, 0))
                             for rate in rates
                         ),
                         *([_format_signed_spread(mean.get(m))] if len(rates) > 1 else []),
                         *(
-                            _format_signed_spread(against.get(rate, {}).get(m), usual.get(rate, 0))
+                            _format_signed_spread(rises.get(rate, {}).get(m), n_seeds.get(rate, 0))
                             for rate in rates
                         ),
                     ),
@@ -184,7 +185,7 @@ def build_gain_table(results: Results) -> ResultTable:
                 )
                 for m in _list_methods(by_rate)
             ]
-            blocks.append(Block(name + title_ending, _format_seeds(usual), tuple(rows)))
+            blocks.append(Block(name + title_ending, _format_seeds(n_seeds), tuple(rows)))
     return ResultTable(
         "Stage 2: gain from cleaning",
         "Accuracy after cleaning minus accuracy of training on the noisy labels, in percentage "
@@ -228,7 +229,7 @@ def _add_warnings(table: ResultTable, contaminated: Mapping[str, str]) -> Result
     """The table, with the reason beside each data set that is no clean evidence."""
     blocks = []
     for block in table.blocks:
-        why = contaminated.get(block.title.removesuffix(_RELABELLED))
+        why = contaminated.get(block.title.removesuffix(_RELABELLED_SUFFIX))
         note = f"{block.note}. Contaminated: {why}" if why else block.note
         blocks.append(replace(block, note=note))
     return replace(table, blocks=tuple(blocks))
@@ -264,27 +265,27 @@ def _build_detection_table(
         columns = {m: group_samples(frame, name, m) for _, m, _ in measures}
         if not any(columns.values()):
             continue
-        usual = _count_usual_seeds(columns.values())
+        n_seeds = _count_usual_seeds(columns.values())
         cells: dict[str, list[TableCell]] = {m: [] for m in _list_methods(*columns.values())}
         for _, measure, with_mean in measures:
-            _append_cells(cells, columns[measure], rates, usual, with_mean=with_mean)
+            _append_cells(cells, columns[measure], rates, n_seeds, with_mean=with_mean)
         rows = [Row(name_row(m), tuple(row), classify_row(m)) for m, row in cells.items()]
         width = len(rows[0].cells)
-        rows += _build_accuracy_rows(frame, name, rates, usual, width)
-        blocks.append(Block(name, _format_seeds(usual), tuple(rows)))
+        rows += _build_accuracy_rows(frame, name, rates, n_seeds, width)
+        blocks.append(Block(name, _format_seeds(n_seeds), tuple(rows)))
     groups = tuple(
         (head, _build_heads(rates) if with_mean else tuple(map(format_rate, rates)))
         for head, _, with_mean in measures
     )
     caption = (
-        f"{_SPREAD} {_MEAN} {BOLD_RULE} Under each block, the accuracy of the out-of-sample "
+        f"{_CAPTION} {_MEAN} {BOLD_RULE} Under each block, the accuracy of the out-of-sample "
         "softmax, and of the mean of the passes, against the given labels and the true ones."
     )
     return ResultTable(title, caption, groups, tuple(blocks), label)
 
 
 def _build_accuracy_rows(
-    frame: pd.DataFrame, name: str, rates: Sequence[Rate], usual: SeedCounts, width: int
+    frame: pd.DataFrame, name: str, rates: Sequence[Rate], n_seeds: SeedCounts, width: int
 ) -> list[Row]:
     """The model's accuracies, which are the same for every method of a cell."""
     rows = []
@@ -294,28 +295,28 @@ def _build_accuracy_rows(
         if not one:
             continue
         cells: dict[str, list[TableCell]] = {"model": []}
-        _append_cells(cells, one, rates, usual, with_mean=True)
+        _append_cells(cells, one, rates, n_seeds, with_mean=True)
         rest = [TableCell("")] * (width - len(cells["model"]))
         rows.append(Row(title, (*cells["model"], *rest), "fact"))
     return rows
 
 
 def _build_stage2_rows(
-    accuracy: SamplesByRate, changed: SamplesByRate, noisy: SamplesByRate, rates: Sequence[Rate]
+    accuracy: SamplesByRate, n_changed: SamplesByRate, noisy: SamplesByRate, rates: Sequence[Rate]
 ) -> tuple[str, list[Row]]:
     """The note and rows of a block: training on the noisy labels, then the methods."""
     together: dict[Rate, dict[str, SeedSample]] = {
         rate: {**noisy.get(rate, {}), **accuracy.get(rate, {})} for rate in {**noisy, **accuracy}
     }
-    usual = _count_usual_seeds([accuracy or noisy])
+    n_seeds = _count_usual_seeds([accuracy or noisy])
     names = (["noisy"] if noisy else []) + _list_methods(accuracy)
     cells: dict[str, list[TableCell]] = {name: [] for name in names}
-    _append_cells(cells, together, rates, usual, with_mean=True)
+    _append_cells(cells, together, rates, n_seeds, with_mean=True)
     rows = []
     for name in names:
-        counts = [_format_count(changed.get(rate, {}).get(name)) for rate in rates]
+        counts = [_format_count(n_changed.get(rate, {}).get(name)) for rate in rates]
         rows.append(Row(name_row(name), (*cells[name], *counts), classify_row(name)))
-    return _format_seeds(usual), rows
+    return _format_seeds(n_seeds), rows
 
 
 def _build_fact_rows(
@@ -330,13 +331,13 @@ def _build_fact_rows(
     if clean is None:
         return []
     blank = [TableCell("")] * len(rates)
-    once = [TableCell("")] * len(rates) if len(rates) > 1 else []
-    row = Row("Clean labels", (*once, _format_spread(clean), *blank), "fact")
+    padding = [TableCell("")] * len(rates) if len(rates) > 1 else []
+    row = Row("Clean labels", (*padding, _format_spread(clean), *blank), "fact")
     losses = {r: subtract_samples(clean, column["noisy"]) for r, column in noisy.items()}
     if not losses:
         return [row]
-    usual = _count_usual_seeds([noisy])
-    cells = [_format_signed_spread(losses.get(rate), usual.get(rate, 0)) for rate in rates]
+    n_seeds = _count_usual_seeds([noisy])
+    cells = [_format_signed_spread(losses.get(rate), n_seeds.get(rate, 0)) for rate in rates]
     if len(rates) > 1:
         cells.append(
             _format_signed_spread(average_samples(losses.values()) if len(losses) > 1 else None)
@@ -348,13 +349,13 @@ def _append_cells(
     cells: dict[str, list[TableCell]],
     by_rate: SamplesByRate,
     rates: Sequence[Rate],
-    usual: SeedCounts,
+    n_seeds: SeedCounts,
     *,
     with_mean: bool,
 ) -> None:
     """Append to each row its cell at every rate, and of the mean."""
     columns: list[tuple[SamplesByMethod, int]] = [
-        (by_rate.get(r, {}), usual.get(r, 0)) for r in rates
+        (by_rate.get(r, {}), n_seeds.get(r, 0)) for r in rates
     ]
     if with_mean and len(rates) > 1:
         columns.append((average_over_rates(by_rate) if len(by_rate) > 1 else {}, 0))
@@ -367,7 +368,7 @@ def _append_cells(
 
 def _format_spread(
     sample: SeedSample | None,
-    usual: int = 0,
+    n_seeds: int = 0,
     mark: str = "",
     write: Callable[[float], str] = format_percent,
 ) -> TableCell:
@@ -377,11 +378,11 @@ def _format_spread(
     text = write(sample.mean)
     if not math.isnan(sample.sd):
         text += f" ± {format_percent(sample.sd)}"
-    return TableCell(text + (f" (n = {sample.n})" if usual and sample.n != usual else ""), mark)
+    return TableCell(text + (f" (n = {sample.n})" if n_seeds and sample.n != n_seeds else ""), mark)
 
 
-def _format_signed_spread(sample: SeedSample | None, usual: int = 0) -> TableCell:
-    return _format_spread(sample, usual, write=lambda share: format_percent(share, signed=True))
+def _format_signed_spread(sample: SeedSample | None, n_seeds: int = 0) -> TableCell:
+    return _format_spread(sample, n_seeds, write=lambda share: format_percent(share, signed=True))
 
 
 def _format_count(sample: SeedSample | None) -> TableCell:
@@ -397,12 +398,12 @@ def _count_usual_seeds(parts: Iterable[SamplesByRate]) -> SeedCounts:
     return {rate: max(n, key=lambda k: (n[k], k)) for rate, n in counts.items() if n}
 
 
-def _format_seeds(usual: SeedCounts) -> str:
+def _format_seeds(n_seeds: SeedCounts) -> str:
     """The number of seeds of a block: once, or at each rate where they differ."""
-    if len(set(usual.values())) < 2:
-        return "".join(f"n = {n} seed{'s' if n > 1 else ''}" for n in set(usual.values()))
-    rates = _merge_rates([usual])
-    return "n = " + ", ".join(f"{usual[rate]} at {format_rate(rate)}" for rate in rates)
+    if len(set(n_seeds.values())) < 2:
+        return "".join(f"n = {n} seed{'s' if n > 1 else ''}" for n in set(n_seeds.values()))
+    rates = _merge_rates([n_seeds])
+    return "n = " + ", ".join(f"{n_seeds[rate]} at {format_rate(rate)}" for rate in rates)
 
 
 def _pick_fullest(samples: Iterable[SeedSample]) -> SeedSample:

@@ -22,7 +22,7 @@ def export(
         typer.Option(
             metavar="FORMAT",
             autocompletion=complete_from(EXPORT_FORMATS.names),
-            help=f"Write this format: {', '.join(EXPORT_FORMATS.own)}, or one that another "
+            help=f"Write this format: {', '.join(EXPORT_FORMATS.own_entries)}, or one that another "
             "package adds.",
         ),
     ],

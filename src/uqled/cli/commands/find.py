@@ -50,7 +50,7 @@ def find(
     run = Run.open(predictions.path)
     with output.stage("writing the table"):
         table = run.write_result(errors, request.options)
-    unlabelled = run.unlabelled_path if run.unlabelled_path.exists() else None
+    unlabelled_path = run.unlabelled_path if run.unlabelled_path.exists() else None
     with output.stage("writing the report"):
         page = write_report(
             errors, predictions.path / "report.html", predictions, top=60, samples=samples
@@ -64,9 +64,9 @@ def find(
     ]
     if len(errors.suspects):
         lines.append(f"To decide about the flagged samples: uqled review {predictions.path}")
-    if unlabelled is not None:
+    if unlabelled_path is not None:
         n = len(samples.unlabelled)
-        lines.insert(1, f"The {n:,} samples without a label are predicted in {unlabelled}")
+        lines.insert(1, f"The {n:,} samples without a label are predicted in {unlabelled_path}")
     return CommandOutput(
         "\n".join(lines),
         describe_answer_content(
@@ -76,7 +76,7 @@ def find(
             run=predictions.path,
             table=table,
             report=page,
-            unlabelled=unlabelled,
+            unlabelled=unlabelled_path,
             findings=run.findings(),
         ),
     )

@@ -25,7 +25,7 @@ def inspect(
     """
     from uqled.data.inspection import inspect as inspect_data
 
-    # Images that cannot be read are among what is found.
+    # Unreadable images are findings, not errors.
     data_options = replace(data_options, skip_unreadable=True)
     dataset = data_options.load(data, seed=seed, progress=output.progress)
     with output.stage("inspecting the data"):

@@ -110,8 +110,8 @@ def _find_variants(names: list[str], sizes: dict[str, int]) -> list[tuple[str, .
     """Find names that are variants of one class: case, spaces, Unicode form, one letter."""
     groups = defaultdict(list)
     for name in names:
-        plain = unicodedata.normalize("NFKC", name).casefold().strip()
-        groups[_SEPARATORS.sub(" ", plain)].append(name)
+        normalised_name = unicodedata.normalize("NFKC", name).casefold().strip()
+        groups[_SEPARATORS.sub(" ", normalised_name)].append(name)
     # Single letters are separate classes, such as handwritten a and A.
     variants = [tuple(g) for key, g in groups.items() if len(g) > 1 and len(key) > 1]
     if len(groups) > _MANY_CLASSES:

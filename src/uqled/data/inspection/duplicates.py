@@ -48,8 +48,8 @@ def find_contradictions(data: Dataset) -> Contradictions | None:
     contents = find_equal_samples(data)
     if repeats_by_chance(data, contents):
         return None
-    near = _find_near_pairs(data)
-    sets = join_sets(contents, near)
+    near_pairs = _find_near_pairs(data)
+    sets = join_sets(contents, near_pairs)
     rows = list_contradictions(sets, data.labels.codes)
     if not len(rows):
         return None
@@ -67,17 +67,17 @@ def check_duplicates(data: Dataset) -> list[Finding]:
     if len(exact):
         findings.append(_describe_exact(data, exact, sets))
     pairs = _find_near_pairs(data)
-    near = np.setdiff1d(_find_near_rows(data) if data.kind == "table" else pairs, exact)
-    if len(near):
-        example = next((pair for pair in pairs.tolist() if pair[0] in near), None)
+    near_rows = np.setdiff1d(_find_near_rows(data) if data.kind == "table" else pairs, exact)
+    if len(near_rows):
+        example = next((pair for pair in pairs.tolist() if pair[0] in near_rows), None)
         findings.append(
             Finding(
                 "near-duplicates",
                 "warning",
-                f"{len(near):,} samples are nearly the same as others with a different label"
+                f"{len(near_rows):,} samples are nearly the same as others with a different label"
                 f"{'' if example is None else f', such as {_describe_pair(data, example)}'}",
                 "Look at each pair: one of the labels is most likely wrong",
-                tuple(data.ids[near].tolist()),
+                tuple(data.ids[near_rows].tolist()),
             )
         )
     return [*findings, *_check_repeats(data, sets)]

@@ -46,7 +46,7 @@ def join_sets(sets: Sets, pairs: NDArray[np.integer] | None = None) -> Sets:
     _, first, number = np.unique(sets[members], return_index=True, return_inverse=True)
     left, right = members, members[first[number]]
     if pairs is not None:
-        left, right = (np.concatenate(both) for both in zip((left, right), pairs.T, strict=True))
+        left, right = (np.concatenate(sides) for sides in zip((left, right), pairs.T, strict=True))
     graph = coo_array((np.ones(len(left), np.int8), (left, right)), shape=(N, N))
     return np.asarray(connected_components(graph, directed=False)[1], np.intp)
 

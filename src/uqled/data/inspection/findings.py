@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 from uqled.data.tables.columns import Column, describe_columns
+from uqled.errors import list_first
 
 Severity = Literal["error", "warning", "note"]
 #: In the order in which findings are shown.
@@ -34,9 +35,8 @@ class Finding:
         return f"{self.message[:1].upper()}{self.message[1:]}. {self.advice}."
 
     def __str__(self) -> str:
-        first = ", ".join(self.ids[:_MAX_IDS]) + (", ..." if len(self.ids) > _MAX_IDS else "")
         noun = "sample" if len(self.ids) == 1 else "samples"
-        example = f" ({noun} {first})" if self.ids else ""
+        example = f" ({noun} {list_first(self.ids, _MAX_IDS)})" if self.ids else ""
         return f"{self.severity}: {self.message}{example}. {self.advice}."
 
 

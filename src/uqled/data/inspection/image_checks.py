@@ -13,8 +13,10 @@ from uqled.data.raw_dataset import is_split_name
 from uqled.errors import UqledError
 from uqled.storage.reading import open_regular
 
-_FLAT = 4  # grey levels between the darkest and the brightest pixel of an image of one colour
-_TINY = 8  # pixels
+_FLAT = (
+    4  # grey levels between darkest and brightest pixel, up to which an image counts as one colour
+)
+_MIN_SIDE = 8  # pixels
 _HEADER_BYTES = 2**16  # enough to recognise the format of a file
 _SAME_FORMAT = {
     **dict.fromkeys((".jpg", ".jpeg", ".jpe", ".jfif"), ("JPEG", "MPO")),
@@ -61,9 +63,9 @@ def _check_files(data: Dataset) -> list[Finding]:
     place = (data.source or {}).get("place")
     folder = Path(str(place))
     if place is None or not folder.is_dir():
-        is_tiny = min(data.inputs.shape[1:3]) < _TINY
+        is_tiny = min(data.inputs.shape[1:3]) < _MIN_SIDE
         return [_describe_tiny(data, data.ids.tolist())] if is_tiny else []
-    tiny, wrong = [], []
+    tiny_files, misnamed_files = [], []
     for name in data.ids.tolist():
         try:
             with open_regular(folder / name) as file:
@@ -71,22 +73,22 @@ def _check_files(data: Dataset) -> list[Finding]:
         except (UqledError, OSError):
             continue
         image_format, size = identify_image(start)
-        if image_format is not None and min(size) < _TINY:
-            tiny.append(name)
+        if image_format is not None and min(size) < _MIN_SIDE:
+            tiny_files.append(name)
         ending = PurePosixPath(name).suffix.lower()
         expected_formats = _SAME_FORMAT.get(ending, (ending[1:].upper(),))
         if ending in IMAGE_ENDINGS and image_format not in (None, *expected_formats):
-            wrong.append(name)
-    findings = [_describe_tiny(data, tiny)] if tiny else []
-    if wrong:
+            misnamed_files.append(name)
+    findings = [_describe_tiny(data, tiny_files)] if tiny_files else []
+    if misnamed_files:
         findings.append(
             Finding(
                 "wrong-endings",
                 "note",
-                f"{format_count(len(wrong), 'file has', 'files have')} the ending of another image "
-                "format",
+                f"{format_count(len(misnamed_files), 'file has', 'files have')} the ending of "
+                "another image format",
                 "They are read anyway, but other programs may refuse them",
-                tuple(wrong),
+                tuple(misnamed_files),
             )
         )
     return findings
@@ -99,7 +101,7 @@ def _describe_tiny(data: Dataset, names: list[str]) -> Finding:
     return Finding(
         "tiny-images",
         "warning",
-        f"{subject} smaller than {_TINY} pixels",
+        f"{subject} smaller than {_MIN_SIDE} pixels",
         "Hardly anything can be recognised: use larger ones, or remove them",
         () if len(names) == len(data) else tuple(names),
     )

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 ImagePairs = NDArray[np.intp]
 
 _GRID = 16  # blocks per side whose mean colours are compared
-_THUMB = 8  # cells per side of the thumbnails that candidates are found by
+_THUMB = 8  # cells per side of the thumbnails used to find candidates
 _COMPONENTS = 8  # principal components of the thumbnails
 _CELL = 32.0  # size of a hash cell in grey levels; saving again moves a component by one or two
 _TABLES = 6  # hash tables with different offsets: near images share a cell in one of them
@@ -44,9 +44,11 @@ def find_near_images(images: NDArray[np.uint8], codes: NDArray[Any]) -> ImagePai
             scale = np.minimum(contrast[others], contrast[row])
             is_near = gap.max(axis=1) <= _MAX_DIFFERENCE * scale
             is_near &= gap.mean(axis=1) <= _MEAN_DIFFERENCE * scale
-            near = others[is_near]
-            near = near[[_differs_evenly(images[row], images[other]) for other in near]]
-            pairs.append(np.stack([np.full(len(near), row), near], axis=1))
+            near_rows = others[is_near]
+            near_rows = near_rows[
+                [_differs_evenly(images[row], images[other]) for other in near_rows]
+            ]
+            pairs.append(np.stack([np.full(len(near_rows), row), near_rows], axis=1))
     return np.unique(np.concatenate(pairs), axis=0)
 
 

@@ -86,8 +86,8 @@ def _hash_exact_column(values: Any) -> RowKeys:
     column = pd.Series(values)
     if pd.api.types.is_numeric_dtype(column.dtype) and column.dtype.kind != "b":
         return _hash_values(column.to_numpy(dtype=np.float64, na_value=np.nan))
-    plain = column.astype(object)
-    return _hash_values(plain.where(plain.notna(), None).to_numpy())
+    objects = column.astype(object)
+    return _hash_values(objects.where(objects.notna(), None).to_numpy())
 
 
 def measure_match_probability(values: NDArray[Any]) -> float:

@@ -16,7 +16,7 @@ from uqled.data.inspection.text_keys import fold_text, is_one_edit, strip_punctu
 TextPairs = NDArray[np.intp]
 
 _FEW_WORDS = 3  # below which punctuation may carry the meaning: "really?" and "really!"
-_LONG = 20  # words of a text whose copy may differ in some words
+_MIN_WORDS = 20  # words of a text whose copy may differ in some words
 _CHANGED_SHARE = 0.05  # of the words that may differ
 _MISSPELT = 5  # letters that a misspelt word has at least
 _SHINGLE = 5  # consecutive words that are hashed together
@@ -52,7 +52,7 @@ def find_near_texts(texts: Sequence[str], codes: NDArray[Any]) -> TextPairs:
         for rows in _split_sets(sets, codes)
         for a, b in _pair_rows(rows, codes)
     }  # fmt: skip
-    long = np.array([row for row, one in enumerate(words) if len(one) >= _LONG], np.intp)
+    long = np.array([row for row, one in enumerate(words) if len(one) >= _MIN_WORDS], np.intp)
     if len(long):
         lists = [words[row] for row in long.tolist()]
         work_left = max(_LEAST_WORK, _WORK * sum(map(len, lists)))

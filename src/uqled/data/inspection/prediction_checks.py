@@ -13,7 +13,7 @@ from uqled.arrays import Labels
 from uqled.data.inspection.findings import Finding, Inspection
 
 _TWINS = 0.65  # accuracy between two classes below which they are hardly separable
-_FEW = 10  # samples of a class, below which it is not judged
+_MIN_CLASS_SIZE = 10  # samples of a class, below which it is not judged
 _MAX_PAIRS = 5  # in a message
 _MANY_CLASSES = 2_000
 
@@ -74,11 +74,11 @@ def _find_twins(labels: Labels, predicted: NDArray[Any]) -> list[tuple[str, str]
     twins = []
     for a, b in zip(*np.nonzero(np.triu(counts + counts.T, 1)), strict=True):
         total = counts[a, a] + counts[a, b] + counts[b, a] + counts[b, b]
-        if min(sizes[a], sizes[b]) < _FEW or total < 0.5 * (sizes[a] + sizes[b]):
+        if min(sizes[a], sizes[b]) < _MIN_CLASS_SIZE or total < 0.5 * (sizes[a] + sizes[b]):
             continue
         share = (counts[a, a] + counts[b, b]) / total
-        each = min(counts[a, a] / max(counts[a, a] + counts[a, b], 1),
-                   counts[b, b] / max(counts[b, b] + counts[b, a], 1))  # fmt: skip
-        if share < _TWINS and each < _TWINS:
+        smaller_share = min(counts[a, a] / max(counts[a, a] + counts[a, b], 1),
+                            counts[b, b] / max(counts[b, b] + counts[b, a], 1))  # fmt: skip
+        if share < _TWINS and smaller_share < _TWINS:
             twins.append((float(share), labels.names[a], labels.names[b]))
     return [(a, b) for _, a, b in sorted(twins)]

@@ -6,7 +6,7 @@ from uqled.data.images import is_image_name
 from uqled.data.raw_dataset import RawDataset, name_source, refuse_split
 from uqled.data.reader import Reader, ReadRequest, Source
 from uqled.data.spellings import merge_spellings
-from uqled.errors import FileError, InputError
+from uqled.errors import FileError, InputError, list_first
 from uqled.registry import Registry
 from uqled.storage.reading import explain_file_problems
 
@@ -64,7 +64,7 @@ def read_source(source: Source, request: ReadRequest) -> RawDataset:
 
 def find_reader(source: Source) -> Reader:
     """The first reader that recognises the source."""
-    names = sorted(READERS.names(), key=lambda name: name in READERS.own)
+    names = sorted(READERS.names(), key=lambda name: name in READERS.own_entries)
     for reader in map(READERS.load, names):
         if reader.matches(source):
             return reader
@@ -87,10 +87,9 @@ def _refuse_tables(source: Source) -> None:
     tables = [file for file in files if file.lower().endswith(_TABLES)]
     if not tables or any(map(is_image_name, files)):
         return
-    names = ", ".join(tables[:_MAX_TABLES]) + (", ..." if len(tables) > _MAX_TABLES else "")
     raise FileError(
         name_source(source.place),
-        f"holds {'a table' if len(tables) == 1 else 'tables'} ({names})",
+        f"holds {'a table' if len(tables) == 1 else 'tables'} ({list_first(tables, _MAX_TABLES)})",
         f"Name {'it' if len(tables) == 1 else 'one of them'}"
         if source.is_folder
         else f"Unpack it, and name {'the table' if len(tables) == 1 else 'one of them'}",

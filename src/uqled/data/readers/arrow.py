@@ -25,7 +25,7 @@ def read_arrow(path: Path) -> Any:
     """The table of an Arrow file or stream, its buffers checked against each other."""
     import pyarrow as pa
 
-    # In memory, so that a message is a piece of it: from a file, as much is allocated as it claims.
+    # In memory, so that a message is a slice: reading a file would allocate whatever it claims.
     data = read_file(path)
     with explain_table_problems(path):
         if data.startswith(_OLD_FEATHER):
@@ -35,7 +35,7 @@ def read_arrow(path: Path) -> Any:
                 "Write it again with pyarrow 0.17 or later, or as Parquet",
             )
         table = _read_stream(pa.py_buffer(data), path, is_file=data.startswith(_MAGIC))
-        table.validate(full=True)  # bytes of a stranger: offsets that lead anywhere
+        table.validate(full=True)  # untrusted bytes: offsets may point anywhere
         check_expanded_size(table, name_file(path))
         return table
 

@@ -121,7 +121,7 @@ def _read_batch(
     if pixels.dtype != np.uint8 or pixels.ndim != 2 or pixels.shape[1] != _PIXELS:
         raise ValueError(f"data is {pixels.dtype} {pixels.shape}")
     if isinstance(labels, list) and all(type(label) is int for label in labels):
-        labels = np.array(labels)  # of objects, where one is larger than any integer type
+        labels = np.array(labels)  # an object array if a label is larger than any integer type
     is_column = isinstance(labels, np.ndarray) and labels.ndim == 1 and labels.dtype.kind in "iu"
     if not is_column:
         raise ValueError(f"{labels_key} are not whole numbers")

@@ -19,7 +19,7 @@ from uqled.data.raw_dataset import (
     refuse_split,
 )
 from uqled.data.reader import Reader, ReadRequest, Source
-from uqled.errors import FileError
+from uqled.errors import FileError, list_first
 
 _MAX_NAMES = 5  # names in a message
 
@@ -39,20 +39,20 @@ def _read(source: Source, request: ReadRequest) -> RawDataset:
     tree, prefix = choose_class_tree(source.tree, request.split)
     _refuse_one_folder(tree)
     images = [file for file in tree.files if is_image_name(file)]
-    loose = [file for file in images if "/" not in file]
+    loose_files = [file for file in images if "/" not in file]
     if not images:
         endings = sorted({PurePosixPath(file).suffix for file in tree.files} - {""})
         raise FileError(
             name_source(tree.place),
             f"has no images (it holds {len(tree.files)} files"
-            f"{f' that end in {_list_first(endings)}' if endings else ''})",
+            f"{f' that end in {list_first(endings, _MAX_NAMES)}' if endings else ''})",
             f"Name a folder with one folder of images per class ({', '.join(IMAGE_ENDINGS)})",
         )
-    if loose:
+    if loose_files:
         raise FileError(
             name_source(tree.place),
-            f"has {len(loose)} images without a label, outside any class folder "
-            f"({_list_first(loose)})",
+            f"has {len(loose_files)} images without a label, outside any class folder "
+            f"({list_first(loose_files, _MAX_NAMES)})",
             "Move each into the folder of its class, or name a table of paths and labels",
         )
     used_folders = {file.split("/")[0] for file in images}
@@ -77,7 +77,7 @@ def note_empty_folders(names: list[str], kind: str) -> list[tuple[str, str]]:
     number = "1 folder" if len(names) == 1 else f"{len(names):,} folders"
     return [
         (
-            f"{number} without {kind} left out: {_list_first(names)}",
+            f"{number} without {kind} left out: {list_first(names, _MAX_NAMES)}",
             f"If it is a class, put its {kind} there",
         )
     ]
@@ -97,13 +97,9 @@ def _refuse_one_folder(tree: FileTree) -> None:
     if len(inner) > 1:
         raise FileError(
             name_source(tree.place),
-            f"has one folder, {folder!r}, with the folders {_list_first(inner)} in it",
+            f"has one folder, {folder!r}, with the folders {list_first(inner, _MAX_NAMES)} in it",
             f"Name the folder whose folders are the classes: {tree.place / tree.prefix / folder}",
         )
-
-
-def _list_first(names: list[str]) -> str:
-    return ", ".join(names[:_MAX_NAMES]) + (", ..." if len(names) > _MAX_NAMES else "")
 
 
 READER = Reader(

@@ -82,8 +82,8 @@ def _read_arrow(source: Source, request: ReadRequest) -> Any:
     try:
         return pa.Table.from_pandas(read_csv(path, dialect), preserve_index=False)
     except pa.ArrowException:  # a column of several types
-        plain = read_csv(path, dialect, dtype=str, keep_default_na=False)
-        return pa.Table.from_pandas(plain, preserve_index=False)
+        frame = read_csv(path, dialect, dtype=str, keep_default_na=False)
+        return pa.Table.from_pandas(frame, preserve_index=False)
 
 
 READER = Reader(

@@ -46,13 +46,13 @@ def make_column_names(cells: list[Any]) -> list[str]:
     >>> make_column_names(["size", "", "size"])
     ['size', 'Unnamed: 1', 'size.1']
     """
-    names: dict[str, None] = {}  # in order, and quick to look up: a sheet has 16,384 columns
+    names: dict[str, None] = {}  # ordered and fast to look up: a sheet may have 16,384 columns
     numbers = Counter[str]()
     for at, cell in enumerate(cells):
-        name = plain = str(cell).strip() or f"Unnamed: {at}"
+        name = base_name = str(cell).strip() or f"Unnamed: {at}"
         while name in names:
-            numbers[plain] += 1
-            name = f"{plain}.{numbers[plain]}"
+            numbers[base_name] += 1
+            name = f"{base_name}.{numbers[base_name]}"
         names[name] = None
     return list(names)
 
@@ -112,7 +112,7 @@ def _read_rows(source: Source, sheet_name: str | None) -> tuple[list[list[Any]],
                 return rows, name, names
     except (FileError, InputError):
         raise
-    except BaseException as error:  # a panic of the parser is no Exception
+    except BaseException as error:  # a panic in the parser is not an `Exception`
         if isinstance(error, KeyboardInterrupt | SystemExit | MemoryError):
             raise
         raise FileError(
@@ -135,15 +135,17 @@ def _describe_binary(subject: str) -> FileError:
 
 def _clean_column(cells: list[Any]) -> list[Any]:
     """Cells as a frame wants them: nothing for empty ones, whole numbers, one type of date."""
-    plain = [None if cell == "" else cell for cell in cells]
-    kinds = {type(cell) for cell in plain if cell is not None}
+    values = [None if cell == "" else cell for cell in cells]
+    kinds = {type(cell) for cell in values if cell is not None}
     if kinds <= {int, float} and all(
-        float(cell).is_integer() for cell in plain if cell is not None
+        float(cell).is_integer() for cell in values if cell is not None
     ):
-        return [cell if cell is None else int(cell) for cell in plain]
-    if kinds - {int, float} and kinds - {bool}:  # mixed with strings or dates: as they are shown
-        return [cell if cell is None else _show_cell(cell) for cell in plain]
-    return plain
+        return [cell if cell is None else int(cell) for cell in values]
+    if kinds - {int, float} and kinds - {
+        bool
+    }:  # mixed with strings or dates: use the displayed text
+        return [cell if cell is None else _show_cell(cell) for cell in values]
+    return values
 
 
 def _show_cell(cell: Any) -> str:

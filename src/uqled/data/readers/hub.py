@@ -15,7 +15,7 @@ from uqled.errors import FileError, InputError
 from uqled.progress import note_download
 from uqled.storage.reading import first_line, parse_json
 
-#: Names as on the hub. Anything else the package might take for a path.
+#: Names as on the hub; the package might take anything else for a path.
 _NAME = re.compile(r"(?!.*\.\.)[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?", re.ASCII)
 
 
@@ -80,7 +80,7 @@ def read_features(schema: Any, subject: str) -> dict[str, Any]:
         features = (about.get("info") or {}).get("features") or {}
         if not isinstance(features, dict):
             raise TypeError(f"its features are a {type(features).__name__}")
-    except Exception as error:  # bytes that are no text, no JSON, too deep, or of another shape
+    except Exception as error:  # not text, not JSON, nested too deeply, or of another structure
         raise _describe_bad_metadata(subject, first_line(error)) from error
     return features
 
@@ -102,8 +102,8 @@ def read_class_names(schema: Any, subject: str) -> dict[str, list[str]]:
 def _describe_bad_metadata(subject: str, why: str) -> FileError:
     return FileError(
         subject,
-        f"describes itself in a way that cannot be read ({why})",
-        "Download it again, or remove the entry 'huggingface' of its metadata",
+        f"has metadata that cannot be read ({why})",
+        "Download it again, or remove the entry 'huggingface' from its metadata",
     )
 
 

@@ -66,7 +66,7 @@ def _parse_whole(text: str, subject: str) -> tuple[list[dict[str, Any]], list[in
     try:
         content = parse_json(text)
     except (ValueError, RecursionError) as error:
-        if text.count("\n{") and text.lstrip().startswith("{"):  # lines under another ending
+        if text.count("\n{") and text.lstrip().startswith("{"):  # JSON lines with another suffix
             return _parse_lines(text, subject)
         raise FileError(subject, f"is not JSON ({first_line(error)})", _FIX) from error
     if isinstance(content, dict):

@@ -48,7 +48,7 @@ def group_by_split(files: list[Path]) -> dict[str, list[Path]]:
         if not is_split_name(name) and is_split_name(file.parent.name):
             name = file.parent.name
         splits.setdefault(name, []).append(file)
-    if not any(map(is_split_name, splits)):  # names that mean nothing: one set
+    if not any(map(is_split_name, splits)):  # the names mean nothing: one data set
         return {"train": files}
     return splits
 

@@ -68,7 +68,7 @@ def _list_data_files(state: Path) -> list[str]:
     if not isinstance(content, dict):
         raise FileError(name_file(state), "describes no data set", _FIX)
     if content.get("_indices_files") or content.get("_indices_data_files"):
-        raise FileError(name_file(state), "chooses rows by a file of their numbers", _FIX)
+        raise FileError(name_file(state), "selects rows through a file of indices", _FIX)
     files = content.get("_data_files")
     entries = files if isinstance(files, list) else []
     names: list[Any] = [one.get("filename") if isinstance(one, dict) else None for one in entries]

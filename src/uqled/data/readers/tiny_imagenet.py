@@ -65,8 +65,8 @@ def _name_synsets(tree: FileTree, wnids: list[str]) -> list[str]:
     words = {row[0]: row[1].split(",")[0].strip() for row in rows if len(row) == 2}
     names = [words.get(wnid, wnid) for wnid in wnids]
     unique, counts = np.unique(names, return_counts=True)
-    twice = set(unique[counts > 1].tolist())
-    return [f"{n} ({w})" if n in twice else n for n, w in zip(names, wnids, strict=True)]
+    duplicates = set(unique[counts > 1].tolist())
+    return [f"{n} ({w})" if n in duplicates else n for n, w in zip(names, wnids, strict=True)]
 
 
 READER = Reader("Tiny-ImageNet", _matches, _read, has_splits=True)

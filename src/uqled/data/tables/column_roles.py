@@ -17,9 +17,9 @@ from uqled.errors import InputError
 USED_ROLES = ("number", "category", "text", "image", "date")
 #: Why a column has the role that the user gave it.
 USER_CHOICE = "as you said"
-_SAMPLED_VALUES = 5_000  # values of a column that are looked at, spread over it
+_SAMPLED_VALUES = 5_000  # values of a column that are examined, evenly spaced
 _SAMPLED_PATHS = 100
-_FEW_ROWS = 20  # below which uniqueness says nothing
+_FEW_ROWS = 20  # rows, below which uniqueness means nothing
 _EMPTY_SHARE = 0.95  # missing values from which on a column is as good as empty
 _IN_ORDER = 0.99  # rank correlation with the row number, from which on a column is in file order
 _PARSED_SHARE = 0.95  # of the values that must be dates or numbers
@@ -27,7 +27,7 @@ _ID_NAME = re.compile(r"(^|[_\s.-])(id|uuid|guid|index|idx|key)$|[a-z]I[dD]$", r
 _ID_NAME_START = re.compile(r"^(id|uuid|guid)([_\s.-]|$)", re.IGNORECASE)
 _COUNTER_SHARE = 0.9  # of the steps from row to row that are one, of a serial number
 _COUNTER_DISTINCT = 0.3  # of its values: fewer are a cycle, such as hours
-_DENSE = 1.02  # numbers from the lowest to the highest per row, of serial numbers in any order
+_MAX_GAP = 1.02  # numbers from the lowest to the highest per row, of serial numbers in any order
 _FEW_BLOCKS = 10  # below which equally long blocks of rows may be a design
 _MONTH = r"(jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]{0,6}\.?"
 _WEEKDAY = r"(mon|tue|wed|thu|fri|sat|sun)[a-z]{0,6}\.?,?\s"
@@ -101,7 +101,7 @@ def check_roles(roles: Mapping[str, str], names: list[str], subject: str) -> Non
 def convert_column(values: Any, column: Column) -> dict[str, Any]:
     """The columns that a model sees in place of one, by name: numbers, strings or date parts."""
     if column.role == "date":
-        # What was said to be a date keeps all its parts: new samples may be of one day.
+        # A column that the user calls a date keeps all its parts: new samples may be of one day.
         keep_all = column.reason == USER_CHOICE
         return _make_date_parts(column.name, parse_dates(values), keep_all=keep_all)
     if column.role == "number" and is_text(values):
@@ -147,8 +147,10 @@ def parse_dates(values: Any) -> Any:
         texts = pd.Series(unique, dtype=object)
         starts_with_year = texts.astype(str).str.match(r"\s*\d{4}\D")  # whatever others begin with
         dates = pd.concat(
-            pd.to_datetime(some, errors="coerce", format="mixed", dayfirst=day_first, utc=True)
-            for some, day_first in (
+            pd.to_datetime(
+                date_format, errors="coerce", format="mixed", dayfirst=day_first, utc=True
+            )
+            for date_format, day_first in (
                 (texts[starts_with_year], False),
                 (texts[~starts_with_year], is_day_first),
             )
@@ -200,7 +202,7 @@ def _explain_counter(present: Any, distinct: float) -> str:
     steps = np.diff(numbers)
     if distinct > _COUNTER_DISTINCT and np.mean(steps == 1) > _COUNTER_SHARE:
         return "a serial number that starts over"
-    if distinct == 1 and numbers.max() - numbers.min() + 1 <= _DENSE * len(numbers):
+    if distinct == 1 and numbers.max() - numbers.min() + 1 <= _MAX_GAP * len(numbers):
         return "serial numbers in another order"
     starts = np.flatnonzero(steps) + 1
     lengths = np.diff(starts)

@@ -34,10 +34,10 @@ _TEXT = {
 
 def refuse_foreign_file(path: Path | str, start: bytes) -> None:
     """Refuse a file that is no table of text, by its first bytes."""
-    plain = start[:1000].removeprefix(b"\xef\xbb\xbf").lstrip().lower()
+    head = start[:1000].removeprefix(b"\xef\xbb\xbf").lstrip().lower()
     description = next((about for mark, about in _BINARY.items() if start.startswith(mark)), None)
     description = description or next(
-        (about for mark, about in _TEXT.items() if plain.startswith(mark)), None
+        (about for mark, about in _TEXT.items() if head.startswith(mark)), None
     )
     if description is not None:
         raise FileError(

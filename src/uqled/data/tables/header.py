@@ -5,8 +5,8 @@ from __future__ import annotations
 from uqled.errors import InputError
 
 _FEW_RECORDS = 5  # below which the first line is taken for names
-_MIN_REPEATS = 2  # times that an entry is there below, from which on it is no name
-_DIGITS = 18  # of a whole number that may be a name: Python reads no number of thousands of digits
+_MIN_REPEATS = 2  # occurrences below, from which on an entry is not a name
+_DIGITS = 18  # of a whole number that may be a name: Python refuses to parse thousands of digits
 _FEW_DIFFERENT = 0.5  # of the entries of a column of classes
 _COMMON_NAMES = frozenset(
     ("label", "labels", "target", "class", "y", "text", "id", "category", "path")
@@ -76,5 +76,5 @@ def _is_number(entry: str) -> bool:
     try:
         float(entry)
     except ValueError:
-        return entry == "?"  # what is missing, in many published tables
+        return entry == "?"  # marks a missing value in many published tables
     return True

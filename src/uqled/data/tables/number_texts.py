@@ -12,13 +12,13 @@ import numpy as np
 _CURRENCIES = "€$£¥₹"
 _MISSING_MARKS = 2  # different words that stand for a missing number, at most
 _MARK_LENGTH = 8  # letters of such a word
-_NUMBER_SHARE = 0.5  # of the values that must be numbers beside one such word
-_NUMBER_SHARE_OF_TWO = 0.8  # and beside two: fewer may be codes
+_NUMBER_SHARE = 0.5  # of the values that must be numbers, with one such word
+_NUMBER_SHARE_OF_TWO = 0.8  # with two such words; fewer numbers may be codes
 _PARTS = re.compile(
     rf"([{_CURRENCIES}]?)\s*([+-]?)\s*([{_CURRENCIES}]?)"
     rf"(\d[\d.,]*|[.,]\d+)((?:[eE][+-]?\d+)?)(\s*[{_CURRENCIES}%]|\s[A-Za-z]{{1,3}})?"
 )
-_PLAIN = re.compile(r"\d+\.?\d*|\.\d+")
+_PLAIN_NUMBER = re.compile(r"\d+\.?\d*|\.\d+")
 _COMMA_THOUSANDS = re.compile(r"[1-9]\d{0,2}(,\d{3})+(\.\d*)?")
 _DOT_THOUSANDS = re.compile(r"[1-9]\d{0,2}(\.\d{3})+(,\d*)?")
 _DECIMAL_COMMA = re.compile(r"\d*,\d+|\d+")
@@ -58,8 +58,8 @@ class NumberFormat:
         if parts is None:
             return _parse_plain(text)
         _, sign, _, digits, exponent, _ = parts.groups()
-        plain = digits.replace(self.thousands, "") if self.thousands else digits
-        return _parse_plain(sign + plain.replace(self.decimal, ".") + exponent)
+        number = digits.replace(self.thousands, "") if self.thousands else digits
+        return _parse_plain(sign + number.replace(self.decimal, ".") + exponent)
 
 
 def detect_number_format(texts: Sequence[str]) -> NumberFormat | None:
@@ -102,9 +102,11 @@ def parse_number_texts(values: Any) -> Any:
 def _choose_separators(digits: Iterable[str]) -> tuple[str, str] | None:
     """(thousands, decimal) by which all of them are numbers."""
     characters = list(digits)
-    if all(_PLAIN.fullmatch(text) for text in characters):
+    if all(_PLAIN_NUMBER.fullmatch(text) for text in characters):
         return "", "."
-    if all(_PLAIN.fullmatch(text) or _COMMA_THOUSANDS.fullmatch(text) for text in characters):
+    if all(
+        _PLAIN_NUMBER.fullmatch(text) or _COMMA_THOUSANDS.fullmatch(text) for text in characters
+    ):
         return ",", "."
     if all(_DECIMAL_COMMA.fullmatch(text) for text in characters):
         return "", ","

@@ -92,12 +92,19 @@ class _SheetMeter:
         elif local == "si":
             self._text_length = 0
         elif local in _CELLS:
-            own = {key.rpartition(":")[2]: value for key, value in attributes.items()}
-            self._cell_repeats = _read_number(own.get("number-columns-repeated"), 1)
-            self._text_length = max((len(own[key]) for key in _VALUES if key in own), default=0)
+            attributes_by_name = {
+                key.rpartition(":")[2]: value for key, value in attributes.items()
+            }
+            self._cell_repeats = _read_number(attributes_by_name.get("number-columns-repeated"), 1)
+            self._text_length = max(
+                (len(attributes_by_name[key]) for key in _VALUES if key in attributes_by_name),
+                default=0,
+            )
         elif local == "table-row":
-            own = {key.rpartition(":")[2]: value for key, value in attributes.items()}
-            self._row_repeats = _read_number(own.get("number-rows-repeated"), 1)
+            attributes_by_name = {
+                key.rpartition(":")[2]: value for key, value in attributes.items()
+            }
+            self._row_repeats = _read_number(attributes_by_name.get("number-rows-repeated"), 1)
             self._row_width = self._row_characters = self._empty_cells = 0
 
     def _place_cell(self, reference: str) -> None:

@@ -37,7 +37,7 @@ from uqled.data.tables.columns import Column
 from uqled.data.tables.label_column import choose_label, refuse_measurements
 from uqled.data.tables.table_files import check_cells
 from uqled.data.tables.table_images import list_image_types, read_cells, read_image_file
-from uqled.errors import FileError, InputError, UqledError
+from uqled.errors import FileError, InputError, UqledError, list_first
 from uqled.storage.reading import first_line, name_file
 
 _CHECKED_PATHS = 100  # paths of which one at least must lead to a file
@@ -80,14 +80,14 @@ def make_arrow_table(table: Any, place: Any, class_names: dict[str, list[str]]) 
 
     with explain_table_problems(place):
         images = {name: table.column(name) for name in list_image_types(table.schema)}
-        plain = table.drop_columns(list(images))
-        check_cells(plain, name_source(place))
-        frame = plain.to_pandas().reset_index(drop=True)
+        plain_table = table.drop_columns(list(images))
+        check_cells(plain_table, name_source(place))
+        frame = plain_table.to_pandas().reset_index(drop=True)
         for at, name in enumerate(map(str, frame.columns)):
-            kind = plain.schema.field(name).type if name in plain.column_names else None
-            # Notes that pandas left in a table are older than a column put in its place.
+            kind = plain_table.schema.field(name).type if name in plain_table.column_names else None
+            # pandas' metadata in a table is older than a column that replaced one.
             if str(kind) == "bool" and isinstance(frame.dtypes.iloc[at], pd.StringDtype):
-                frame.isetitem(at, plain.column(name).to_pandas())
+                frame.isetitem(at, plain_table.column(name).to_pandas())
     path = Path(str(place))
     folder = path if path.is_dir() else path.parent
     return Table(place, folder, frame, lambda columns: frame[columns], images, class_names)
@@ -107,8 +107,8 @@ def convert_to_arrow(frame: Any) -> Any:
     try:
         return pa.Table.from_pandas(frame, preserve_index=False)
     except pa.ArrowException:
-        plain = frame.map(lambda value: value if value is None else str(value))
-        return pa.Table.from_pandas(plain, preserve_index=False)
+        texts = frame.map(lambda value: value if value is None else str(value))
+        return pa.Table.from_pandas(texts, preserve_index=False)
 
 
 def read_table(table: Table, request: ReadRequest) -> RawDataset:
@@ -126,8 +126,8 @@ def read_table(table: Table, request: ReadRequest) -> RawDataset:
         columns = _limit_to_kind(table, columns, kind, request)
         inputs, ids = _read_inputs(table, columns, kind, rows)
         if "id" in table.frame.columns and not _is_input(columns, "id") and label.name != "id":
-            own = table.frame["id"].iloc[rows]
-            ids = make_ids(own) if own.is_unique and not own.isna().any() else ids
+            column = table.frame["id"].iloc[rows]
+            ids = make_ids(column) if column.is_unique and not column.isna().any() else ids
         index = None if table.index is None else table.index[rows]
         if index is not None and index.is_unique:
             names = make_ids(index)
@@ -180,7 +180,7 @@ def _choose_columns(table: Table, label: Column, request: ReadRequest) -> list[C
     columns = []
     for name in dict.fromkeys(
         [*(requested_inputs or ()), *table.names]
-    ):  # named ones in their order
+    ):  # named roles, in their order
         if name == label.name:
             continue
         if name in request.columns:
@@ -324,7 +324,7 @@ def _read_features(table: Table, used_columns: list[Column], rows: NDArray[np.in
                 "holds lists beside other features",
                 "Choose it alone, or the others: inputs=[...]",
             )
-        if column.role == "text" and is_text(values):  # one may say NA or null
+        if column.role == "text" and is_text(values):  # a text may say NA or null
             values = table.read_strings([column.name])[column.name].iloc[rows]
             values = values.reset_index(drop=True)
         features |= convert_column(values, column)
@@ -400,11 +400,11 @@ def _read_images(
     files = [os.path.normpath(table.folder / path) for path in paths]
     if len(set(files)) < len(files):
         unique, counts = np.unique(files, return_counts=True)
-        twice = [os.path.relpath(path, table.folder) for path in unique[counts > 1].tolist()]
+        duplicates = [os.path.relpath(path, table.folder) for path in unique[counts > 1].tolist()]
         raise InputError(
             "inputs",
-            f"{column!r} of {table.subject} names {len(twice)} files more than once "
-            f"({', '.join(twice[:_MAX_NAMES])}{', ...' if len(twice) > _MAX_NAMES else ''})",
+            f"{column!r} of {table.subject} names {len(duplicates)} files more than once "
+            f"({list_first(duplicates, _MAX_NAMES)})",
             "Keep one row per file",
         )
     if not any(map(os.path.exists, files[:_CHECKED_PATHS])):

@@ -128,7 +128,7 @@ def _measure_arrow_texts(table: Any) -> Iterator[tuple[str, int]]:
             )
         if pa.types.is_string(texts.type) or pa.types.is_large_string(texts.type):
             longest = pc.max(pc.binary_length(texts)).as_py() or 0
-            if longest > get_limit("table_cell_characters"):  # of bytes, so look again
+            if longest > get_limit("table_cell_characters"):  # in bytes, so count the characters
                 longest = pc.max(pc.utf8_length(texts)).as_py()
             yield field.name, longest
 

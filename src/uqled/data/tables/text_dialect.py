@@ -27,9 +27,9 @@ _BOMS = {  # the longer first: UTF-32's begins as UTF-16's does
 _SEPARATORS = (",", ";", "\t", "|")
 _NAMES = {"tab": "\t", "\\t": "\t", "comma": ",", "semicolon": ";", "pipe": "|"}
 _PIECE = 2**20  # bytes decoded at a time
-_GUESSED_BYTES = 2**18  # that a guess of the encoding looks at
-_HEADER_RECORDS = 1_000  # that show whether the first one names the columns
-_RECORDS = 50  # that a guess of the separator looks at
+_GUESSED_BYTES = 2**18  # used to guess the encoding
+_HEADER_RECORDS = 1_000  # used to decide whether the first one names the columns
+_RECORDS = 50  # used to guess the separator
 _START_BYTES = 2**18
 _MAX_LISTED_LINES = 5  # with foreign bytes, in a message
 _BEYOND_ASCII = re.compile(r"[^\x00-\x7f]+")
@@ -221,11 +221,11 @@ def _detect_separator(path: Path | str, encoding: str) -> str:
 
     The usual one of the file's ending wins unless another one fits better.
     """
-    usual = "\t" if ".tsv" in Path(path).name.lower() else ","
+    fallback = "\t" if ".tsv" in Path(path).name.lower() else ","
     start = _read_start(path, encoding)
     fits = {separator: _measure_fit(start, separator) for separator in _SEPARATORS}
-    best = max(_SEPARATORS, key=lambda separator: (*fits[separator], separator == usual))
-    return best if fits[best] > fits[usual] else usual
+    best = max(_SEPARATORS, key=lambda separator: (*fits[separator], separator == fallback))
+    return best if fits[best] > fits[fallback] else fallback
 
 
 def _has_spaces(path: Path | str, encoding: str, separator: str) -> bool:
@@ -270,7 +270,23 @@ def find_stray_quote(path: Path | str, encoding: str, separator: str) -> int:
                 n_quoted += 1
                 if not first_line and _has_open_quote(line, separator):
                     first_line = number
-    return first_line if 2 * n_quoted < n_lines else 0
+    if not first_line or 2 * n_quoted >= n_lines:
+        return 0
+    return 0 if _are_quotes_closed(path, encoding, separator, n_entries + 1) else first_line
+
+
+def _are_quotes_closed(path: Path | str, encoding: str, separator: str, n_entries: int) -> bool:
+    """Whether every entry that begins with a quotation mark also ends with one, some of them lines
+    later, and every record has this many entries: then the marks quote after all."""
+    with (
+        open_decompressed(path) as stream,
+        io.TextIOWrapper(stream, encoding, errors="replace", newline="") as text,
+    ):
+        records = csv.reader(text, delimiter=separator, strict=True)
+        try:
+            return all(len(record) == n_entries for record in records if record)
+        except csv.Error:
+            return False
 
 
 def _has_open_quote(line: str, separator: str) -> bool:
@@ -283,7 +299,7 @@ def _has_open_quote(line: str, separator: str) -> bool:
     while True:
         if line.startswith('"', at):
             at = line.find('"', at + 1)
-            while at >= 0 and line.startswith('"', at + 1):  # two of them are one of the text
+            while at >= 0 and line.startswith('"', at + 1):  # a doubled mark is part of the text
                 at = line.find('"', at + 2)
             if at < 0:
                 return True

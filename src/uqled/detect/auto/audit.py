@@ -39,7 +39,7 @@ SIZE = 40
 _SUREST = 0.002
 #: More verdicts are not worth it once the 80% interval reaches no further than this from its
 #: middle.
-ENOUGH = 0.25
+ENOUGH_REACH = 0.25
 
 
 @dataclass(frozen=True)
@@ -128,21 +128,23 @@ def estimate_audit(
     inclusion = dict(zip(audit.indices.tolist(), audit.inclusion.tolist(), strict=True))
     share = len(judged_samples) / len(audit)
     inclusion_probability = np.minimum([inclusion[z] * share for z in judged_samples.tolist()], 1.0)
-    wrong = np.array([verdicts[z] for z in judged_samples.tolist()], np.float64)
+    is_wrong = np.array([verdicts[z] for z in judged_samples.tolist()], np.float64)
     expectation = _expect(errors, verdicts, judged_samples)
-    every = np.ones(len(errors), np.bool_)
+    all_samples = np.ones(len(errors), np.bool_)
     numbers = {
-        c: _estimate_total(expectation, every, judged_samples, inclusion_probability, wrong, c)
+        c: _estimate_total(
+            expectation, all_samples, judged_samples, inclusion_probability, is_wrong, c
+        )
         for c in (0.8, 0.95)
     }
     real = {
         c: _estimate_total(
-            expectation, flags, judged_samples, inclusion_probability, wrong, c
+            expectation, flags, judged_samples, inclusion_probability, is_wrong, c
         ).as_share_of(int(np.count_nonzero(flags)))
         for c in (0.8, 0.95)
     }
     advice = _advise(numbers[0.8], len(audit) - len(judged_samples))
-    return AuditResult(len(judged_samples), int(wrong.sum()), numbers, real, advice)
+    return AuditResult(len(judged_samples), int(is_wrong.sum()), numbers, real, advice)
 
 
 def _expect(errors: LabelErrors, verdicts: Mapping[int, bool], judged_samples: Ints) -> Floats:
@@ -165,7 +167,7 @@ def _estimate_total(
     domain: Bools,
     judged_samples: Ints,
     inclusion_probability: Floats,
-    wrong: Floats,
+    is_wrong: Floats,
     confidence: float,
 ) -> Estimate:
     """Estimate how many labels of a domain [N] are wrong.
@@ -173,12 +175,12 @@ def _estimate_total(
     The variance is that of independent draws or, if larger, the variance expected if the model is
     right: a few draws without an error do not prove that there are none.
     """
-    from scipy.special import stdtrit  # here: it takes a moment to import
+    from scipy.special import stdtrit  # imported here because it is slow
 
     inside = domain[judged_samples]
     n = len(judged_samples)
     p = expectation[judged_samples]
-    off = np.where(inside, (wrong - p) / inclusion_probability, 0.0)
+    off = np.where(inside, (is_wrong - p) / inclusion_probability, 0.0)
     value = float(expectation[domain].sum() + off.sum())
     by_design = (
         n / max(n - 1, 1) * float(((off - off.mean()) ** 2 * (1 - inclusion_probability)).sum())
@@ -187,8 +189,8 @@ def _estimate_total(
         (p * (1 - p) * (1 - inclusion_probability) / inclusion_probability**2)[inside].sum()
     )
     deviation = np.sqrt(max(by_design, by_model))
-    least = float(wrong[inside].sum())
-    most = float(np.count_nonzero(domain)) - float((1 - wrong)[inside].sum())
+    least = float(is_wrong[inside].sum())
+    most = float(np.count_nonzero(domain)) - float((1 - is_wrong)[inside].sum())
     value = min(max(value, least), most)
     # On a logarithmic scale: a number of errors is skewed.
     reach = float(stdtrit(max(n - 1, 1), (1 + confidence) / 2)) * deviation / max(value, 1.0)
@@ -200,7 +202,7 @@ def _estimate_total(
 def _advise(number: Estimate, n_left: int) -> str:
     """Whether more verdicts are worth it, as a sentence."""
     reach = max(number.high - number.value, number.value - number.low) / max(number.value, 1.0)
-    if reach <= ENOUGH:
+    if reach <= ENOUGH_REACH:
         return f"Enough: the number of wrong labels is known to within {reach:.0%}."
     if n_left:
         return (

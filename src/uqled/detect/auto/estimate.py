@@ -87,14 +87,20 @@ class ErrorEstimate:
 
     def sum_over(self, mask: Bools, *, confidence: float = 0.8) -> Estimate:
         """How many of these labels are wrong, with an interval of this confidence."""
-        own = self.probability[mask]
+        probabilities = self.probability[mask]
         sums = {k: float(r[mask].sum()) for k, r in self._each.items() if self.spread[k]}
-        variance = float((own * (1 - own)).sum())
+        variance = float((probabilities * (1 - probabilities)).sum())
         if self.correction is not None and self.known is not None:
-            variance += self.correction.variance(own[self.known[mask] < 0])
+            variance += self.correction.variance(probabilities[self.known[mask] < 0])
         most = float(mask.sum())
         number = estimate_interval(
-            float(own.sum()), sums, self.spread, variance, most, self._has_verdicts, confidence
+            float(probabilities.sum()),
+            sums,
+            self.spread,
+            variance,
+            most,
+            self._has_verdicts,
+            confidence,
         )
         if self.known is None:
             return number
@@ -114,12 +120,14 @@ class ErrorEstimate:
         """The share of all errors that is flagged."""
         total = max(self.number.value, 1e-12)
         value = float(self.probability[mask].sum()) / total
-        each = {
+        recall_of_reading = {
             k: float(r[mask].sum()) / max(float(r.sum()), 1e-12)
             for k, r in self._each.items()
             if self.spread[k]
         }
-        return Estimate(value, min(value, *each.values()), max(value, *each.values()))
+        return Estimate(
+            value, min(value, *recall_of_reading.values()), max(value, *recall_of_reading.values())
+        )
 
     @cached_property
     def unsure(self) -> str | None:
@@ -148,14 +156,14 @@ class ErrorEstimate:
         shares = {}
         for key, e in zip(keys.tolist(), self._estimate_groups(groups, len(keys)), strict=True):
             if e.value >= 0.5:
-                given, true = divmod(key, n_classes)
-                shares[given, true] = e.as_share_of(int(counts[given]))
+                label, true = divmod(key, n_classes)
+                shares[label, true] = e.as_share_of(int(counts[label]))
         return dict(sorted(shares.items(), key=lambda item: -item[1].value))
 
     def _estimate_groups(self, groups: NDArray[Any], n: int) -> list[Estimate]:
-        own = self.probability
-        value = np.bincount(groups, own, n)
-        variance = np.bincount(groups, own * (1 - own), n)
+        probability = self.probability
+        value = np.bincount(groups, probability, n)
+        variance = np.bincount(groups, probability * (1 - probability), n)
         size = np.bincount(groups, minlength=n)
         sums = {k: np.bincount(groups, r, n) for k, r in self._each.items() if self.spread[k]}
         return [
@@ -178,26 +186,26 @@ class ErrorEstimate:
     @cached_property
     def levels(self) -> Levels:
         """The counts and sums at each level of the probability; the mean is called `mean`."""
-        own = self.probability
-        more = {"mean": own, "variance": own * (1 - own)}
-        return Levels.of(own, {**self._each, **more})
+        probability = self.probability
+        more = {"mean": probability, "variance": probability * (1 - probability)}
+        return Levels.of(probability, {**self._each, **more})
 
     def flags(self, point: OperatingPoint) -> Bools:
         """[N] the flags of the operating point; there may be none."""
-        if point.kind == "budget":  # of looks: what was reviewed needs none
+        if point.kind == "budget":  # a budget of looks: reviewed samples need none
             mask = np.zeros(len(self.probability), np.bool_)
             order = self.order if self.known is None else self.order[self.known[self.order] < 0]
             mask[order[: int(point.value)]] = True
             return mask
-        each = {k: r for k, r in self._each.items() if self.weights[k]}  # all that F1 needs
-        levels = Levels.of(self.probability, each) if point.kind == "f1" else self.levels
+        readings = {k: r for k, r in self._each.items() if self.weights[k]}  # all that F1 needs
+        levels = Levels.of(self.probability, readings) if point.kind == "f1" else self.levels
         return self.above(point, find_lowest_level(levels, point, self.weights))
 
     def sum_units(self, mask: Bools) -> dict[str, int]:
         """The number of these samples, and the sum of each reading over them, in the integer units
         of `levels`."""
-        own = self.probability
-        sums = {**self._each, "mean": own, "variance": own * (1 - own)}
+        probability = self.probability
+        sums = {**self._each, "mean": probability, "variance": probability * (1 - probability)}
         totals = {name: int(to_units(values[mask]).sum()) for name, values in sums.items()}
         return {"flags": int(np.count_nonzero(mask)), **totals}
 
@@ -226,9 +234,9 @@ class ErrorEstimate:
         has_verdict = verdicts >= 0
         if not has_verdict.any():
             return self
-        wrong = verdicts[has_verdict].astype(np.float64)
+        is_wrong = verdicts[has_verdict].astype(np.float64)
         log_likelihood = {
-            k: float(np.sum(np.log(np.where(wrong > 0, p, 1 - p))))
+            k: float(np.sum(np.log(np.where(is_wrong > 0, p, 1 - p))))
             for k, r in self.readings.items()
             for p in [np.clip(r[has_verdict], _LEAST, 1 - _LEAST)]
         }
@@ -249,7 +257,7 @@ class ErrorEstimate:
             }
         )
         mean = np.sum([weights[k] * self.readings[k][has_verdict] for k in weights], axis=0)
-        correction = OddsCorrection.fit(mean, wrong)
+        correction = OddsCorrection.fit(mean, is_wrong)
         return ErrorEstimate(
             self.readings, weights, update_weights(self.spread), correction, verdicts
         )
@@ -268,7 +276,7 @@ class OddsCorrection:
     them."""
 
     @classmethod
-    def fit(cls, forecast: Floats, wrong: Floats) -> OddsCorrection:
+    def fit(cls, forecast: Floats, is_wrong: Floats) -> OddsCorrection:
         """Fit a logistic regression of verdicts [n] on stated probabilities [n].
 
         A priori the slope is 1 and the shift 0, both give or take 1.
@@ -278,7 +286,7 @@ class OddsCorrection:
         for _ in range(30):
             p = 1 / (1 + np.exp(-(at @ x)))
             curvature = (x * (p * (1 - p))) @ x.T + np.eye(2)
-            step = np.linalg.solve(curvature, x @ (wrong - p) - (at - prior))
+            step = np.linalg.solve(curvature, x @ (is_wrong - p) - (at - prior))
             at = at + step / max(1.0, float(np.abs(step).max()))
         least = max(float(forecast.min()), _LEAST)
         return cls(float(at[0]), float(at[1]), np.linalg.inv(curvature), least)
@@ -350,8 +358,8 @@ def estimate_interval(
     total = sum(w for _, w in pairs)
     logs = np.log([max(s, 1e-9) + 0.5 for s, _ in pairs])
     w = np.array([w / total for _, w in pairs])
-    n = 1 / float((w**2).sum())  # as many readings as these weights are worth
-    from scipy.special import ndtri, stdtrit  # here: they take a moment to import
+    n = 1 / float((w**2).sum())  # the effective number of readings
+    from scipy.special import ndtri, stdtrit  # imported here because it is slow
 
     upper = (1 + arrays.check_fraction(confidence, "confidence")) / 2
     low, high, z = value, value, float(ndtri(upper))

@@ -20,7 +20,7 @@ Singles = NDArray[np.float32]
 Ints = NDArray[np.int64]
 Ints32 = NDArray[np.int32]
 
-#: Probabilities below this count as this, the least that single precision tells apart from 0.
+#: Probabilities below this are raised to it; single precision can still hold it.
 LEAST_PROBABILITY = 1e-35
 #: Rows in which quantiles are taken, so many values of all their classes at the most; and rows
 #: that two numbers are fitted to.
@@ -28,7 +28,7 @@ QUANTILE_ROWS, QUANTILE_VALUES, FIT_ROWS = 20_000, 2**24, 5_000
 #: Bands of a class's probabilities: the least probable fifth, the next fifth, and all that follow
 #: but the most probable tenth, where the model's doubt is.
 BANDS = (0.2, 0.4, 0.9)
-#: Samples predicted as a class that its quantiles are taken of, at the least.
+#: The fewest samples predicted as a class for which its quantiles are computed.
 LEAST_ROWS = 10
 #: Classes up to which each pair has its own quantiles; above, there are too few samples of each.
 PAIR_CLASSES = 500
@@ -70,8 +70,10 @@ class Alternatives:
     def compute_log_ratio(self, least: float) -> Floats:
         """[N] the log of the ratio of the other class's probability to the label's, each taken to
         be at least `least`."""
-        best, given = (np.maximum(p, least, dtype=np.float64) for p in (self.best, self.given))
-        best /= given
+        best, label_probs = (
+            np.maximum(p, least, dtype=np.float64) for p in (self.best, self.given)
+        )
+        best /= label_probs
         ratio: Floats = np.log(best, out=best)
         return ratio
 
@@ -119,23 +121,23 @@ class Calibration:
         """Search by halving the step of the power; the evenly spread share is fitted for each
         power."""
         n, K = sample.rows.shape
-        some = slice(None, None, max(1, n // min(FIT_ROWS, max(FIT_ROWS * 100 // K, 500))))
-        powers = LabelPowers(sample.rows[some], sample.labels[some])
+        fit_rows = slice(None, None, max(1, n // min(FIT_ROWS, max(FIT_ROWS * 100 // K, 500))))
+        powers = LabelPowers(sample.rows[fit_rows], sample.labels[fit_rows])
         fits: dict[float, Calibration] = {}
 
         def at(exponent: float) -> Calibration:
-            if exponent not in fits:  # after a step forward, one step back was tried before
-                given = powers.raise_to(2.0**exponent)
-                fits[exponent] = cls(2.0**exponent, *_fit_even_share(given, K))
+            if exponent not in fits:  # after a step forward, one direction was already tried
+                powers_of_label = powers.raise_to(2.0**exponent)
+                fits[exponent] = cls(2.0**exponent, *_fit_even_share(powers_of_label, K))
             return fits[exponent]
 
         best_at, step = 0.0, 2.0
         best = at(best_at)
         while step > 0.05:
             trials = [(at(x), x) for x in (best_at - step, best_at + step) if abs(x) <= 4]
-            better, x = max(trials, key=lambda pair: pair[0].log_likelihood)
-            if better.log_likelihood > best.log_likelihood:
-                best, best_at = better, x
+            best_fit, x = max(trials, key=lambda pair: pair[0].log_likelihood)
+            if best_fit.log_likelihood > best.log_likelihood:
+                best, best_at = best_fit, x
             else:
                 step /= 2
         return best
@@ -206,10 +208,10 @@ class Quantiles:
             n = starts[g + 1] - starts[g]
             if n < LEAST_ROWS:
                 continue
-            own = np.sort(columns[:, starts[g] : starts[g + 1]], axis=1)
+            sorted_values = np.sort(columns[:, starts[g] : starts[g + 1]], axis=1)
             ends = [math.ceil(part * n) for part in BANDS]
-            below = np.array([_count_up_to(own, end) for end in ends]) / n
-            limits[:, g] = own[:, [end - 1 for end in ends]].T
+            below = np.array([_count_up_to(sorted_values, end) for end in ends]) / n
+            limits[:, g] = sorted_values[:, [end - 1 for end in ends]].T
             shares[:, g] = below
             shares[1:, g] -= below[:-1]
         if G > 1:
@@ -320,8 +322,8 @@ def _measure_evenness(hits: Ints, expected_hits: Floats) -> float:
 def _excess_variance(hits: Ints, expected_hits: Floats) -> tuple[float, float]:
     """The variance of the pairs' rates beyond chance, less its own standard error; and the mean
     rate."""
-    some = expected_hits > 0
-    n, hit = expected_hits[some], hits[some]
+    is_possible = expected_hits > 0
+    n, hit = expected_hits[is_possible], hits[is_possible]
     rate = (hit.sum() + 0.5) / (n.sum() + 1)
     mean = n * rate
     by_chance = np.sqrt((2 * mean**2 + mean).sum())

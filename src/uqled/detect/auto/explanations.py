@@ -121,26 +121,28 @@ def scan_alternatives(sweeps: Sweeps, step: int, first: int = 0) -> Scan:
             inputs.kernels.find_alternatives(
                 data.rows[s], data.labels, one.other[at], one.given[at], one.best[at]
             )
-            some = slice((-first - block[0]) % step, None, step)
-            rows[s] = np.array(data.rows[s][some], np.float32)
+            rows_of_step = slice((-first - block[0]) % step, None, step)
+            rows[s] = np.array(data.rows[s][rows_of_step], np.float32)
         counts = np.zeros(2, np.int64)
         if n_passes > 1:
-            own = data.passes
-            assert own is not None
-            keys = view_as_keys(own.flat)
-            inputs.kernels.count_votes(keys, own.first, own.step, n_passes, data.labels, counts)
+            pass_rows = data.passes
+            assert pass_rows is not None
+            keys = view_as_keys(pass_rows.flat)
+            inputs.kernels.count_votes(
+                keys, pass_rows.first, pass_rows.step, n_passes, data.labels, counts
+            )
         return rows, counts
 
-    every: dict[PlainSource, list[Any]] = {s: [] for s in sources}
+    columns: dict[PlainSource, list[Any]] = {s: [] for s in sources}
     counts = np.zeros(2, np.int64)
     for _, (rows, more) in sweeps.map_blocks("probabilities", scan_block):
         counts += more
         for s in sources:
-            every[s].append(rows[s])
+            columns[s].append(rows[s])
     sampled_labels = labels[(-first) % step :: step]
     return Scan(
         alternatives,
-        {s: SampleRows(np.concatenate(blocks), sampled_labels) for s, blocks in every.items()},
+        {s: SampleRows(np.concatenate(blocks), sampled_labels) for s, blocks in columns.items()},
         VoteCounts(int(counts[0]), int(counts[1]), n_passes, N) if n_passes > 1 else None,
     )
 
@@ -171,9 +173,9 @@ class Scorer:
         if self.structure.log_ratio is not None:
             score += self.structure.log_ratio[alternatives.other, alternatives.labels]
         is_certain = np.flatnonzero(np.abs(score) > CERTAIN_SCORE)
-        certain = score[is_certain]
+        scores_of_certain = score[is_certain]
         score[is_certain] = np.copysign(
-            CERTAIN_SCORE + np.log1p(np.abs(certain) - CERTAIN_SCORE), certain
+            CERTAIN_SCORE + np.log1p(np.abs(scores_of_certain) - CERTAIN_SCORE), scores_of_certain
         )
         return score
 
@@ -190,11 +192,11 @@ def explain(
     off_diagonal = joint.counts[joint.given != joint.true].sum()
     numbers = {"level": scorer.structure.level, "confident": float(off_diagonal), "trusting": most}
     by_members = 0.0 if votes is None else votes.estimate_errors(passes_kind)
-    if by_members > 0:  # otherwise the members are more alike than their kind is, and tell nothing
+    if by_members > 0:  # otherwise the members are more alike than usual and show nothing
         numbers["members"] = by_members
     if most > int(bands.predicted.sum()) / 2:
         numbers["labels"] = 0.0
-    least = min(LEAST_ERRORS, most)  # where the model contradicts nothing, nothing is found
+    least = min(LEAST_ERRORS, most)  # if the model contradicts no label, there is nothing to flag
     return {name: max(min(number, most), least) for name, number in numbers.items()}
 
 
@@ -222,8 +224,8 @@ class Explanations:
         """Choose shifts so that the probabilities of all samples add up to each explanation's
         number; `counts` [steps] is the histogram of scores, `evenness` says how even the noise
         is."""
-        n_samples, some = int(counts.sum()), counts > 0
-        counts, odds_against = counts[some].astype(np.float64), np.exp(-_MIDDLES[some])
+        n_samples, is_counted = int(counts.sum()), counts > 0
+        counts, odds_against = counts[is_counted].astype(np.float64), np.exp(-_MIDDLES[is_counted])
         shifts = {}
         for name, number in numbers.items():
             low, high = -2 * LARGEST, 2 * LARGEST

@@ -18,7 +18,7 @@ Ints = NDArray[np.int64]
 
 LEVELS = 2**16
 UNITS = 2.0**32
-#: So many probabilities in whole units add up in floating point without rounding: below 2^53.
+#: This many probabilities in integer units add up exactly in floating point: below 2^53.
 _EXACT_SAMPLES = 2**20
 
 
@@ -59,9 +59,9 @@ class Levels:
         counts = np.bincount(at, minlength=LEVELS).astype(np.int64)
         errors = {name: np.zeros(LEVELS, np.int64) for name in readings}
         for start in range(0, len(at), _EXACT_SAMPLES):
-            some = slice(start, start + _EXACT_SAMPLES)
+            part = slice(start, start + _EXACT_SAMPLES)
             for name, values in readings.items():
-                sums = np.bincount(at[some], _round_to_units(values[some]), LEVELS)
+                sums = np.bincount(at[part], _round_to_units(values[part]), LEVELS)
                 errors[name] += sums.astype(np.int64)
         return cls(counts, errors)
 
@@ -79,27 +79,27 @@ class Levels:
 
         If a reading is right, a set of k has an F1 of 2 (errors in it) / (k + all errors).
         """
-        some = np.flatnonzero(self.counts)  # where there are none, a lower cut changes nothing
-        if not len(some):
+        filled = np.flatnonzero(self.counts)  # at an empty level, a lower cut changes nothing
+        if not len(filled):
             return LEVELS
-        k = self._down(self.counts[some])
-        mean = np.zeros(len(some))
+        k = self._down(self.counts[filled])
+        mean = np.zeros(len(filled))
         for name, weight in weights.items():
             if weight:
-                hits = self._down(self.errors[name][some]) / UNITS
+                hits = self._down(self.errors[name][filled]) / UNITS
                 mean += weight * 2 * hits / np.maximum(k + hits[-1], 1e-300)
         best = int(mean.argmax())
-        return int(some[len(some) - 1 - best]) if mean[best] > 0 else LEVELS
+        return int(filled[len(filled) - 1 - best]) if mean[best] > 0 else LEVELS
 
     def at_precision(self, name: str, precision: float) -> int:
         """The lowest level at which at least this share of the flags is expected to be real."""
         k, hits = self._down(self.counts), self._down(self.errors[name]) / UNITS
-        enough = np.flatnonzero((k > 0) & (hits >= precision * k))
-        return LEVELS - 1 - int(enough[-1]) if len(enough) else LEVELS
+        reaching = np.flatnonzero((k > 0) & (hits >= precision * k))
+        return LEVELS - 1 - int(reaching[-1]) if len(reaching) else LEVELS
 
     def at_recall(self, name: str, recall: float) -> int:
         """The highest level at which at least this share of the errors is expected to be
         flagged."""
         hits = self._down(self.errors[name]) / UNITS
-        enough = np.flatnonzero(hits >= recall * hits[-1] * (1 - 1e-12))
-        return LEVELS - 1 - int(enough[0])
+        reaching = np.flatnonzero(hits >= recall * hits[-1] * (1 - 1e-12))
+        return LEVELS - 1 - int(reaching[0])

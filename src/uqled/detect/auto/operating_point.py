@@ -70,16 +70,16 @@ def make_operating_point(
         return OperatingPoint("budget", arrays.check_whole_number(budget, "budget", low=0))
     assert cost is not None
     try:
-        review, missed = (float(part) for part in cost)
+        review, missed_cost = (float(part) for part in cost)
     except (TypeError, ValueError):
-        review = missed = -1.0
-    if not (review >= 0 and missed > 0 and np.isfinite(review + missed)):
+        review = missed_cost = -1.0
+    if not (review >= 0 and missed_cost > 0 and np.isfinite(review + missed_cost)):
         raise InputError(
             "cost",
             f"is {cost!r}",
             "Pass (cost of a review, cost of a missed error), such as (1, 20)",
         )
-    return OperatingPoint("cost", review, missed)
+    return OperatingPoint("cost", review, missed_cost)
 
 
 def find_lowest_level(levels: Levels, point: OperatingPoint, weights: Mapping[str, float]) -> int:

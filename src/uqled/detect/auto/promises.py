@@ -20,8 +20,8 @@ from uqled.detect.auto.estimate import ErrorEstimate
 Floats = NDArray[np.float64]
 
 _STEPS = np.linspace(-4, 4, 13)  # standard deviations of slope and shift
-_LEAST = 0.01  # no reading is surer, as in `ErrorEstimate`
-_SLIP = 0.001  # how probable the least probable verdict is: one may be a slip
+_MIN_PROBABILITY = 0.01  # no reading is more certain, as in `ErrorEstimate`
+_SLIP = 0.001  # the smallest probability of a verdict: a verdict may be a slip
 _BINS = 256  # of probabilities, by log-odds
 _NEGLIGIBLE = 1e-6  # weight of an explanation that cannot move a promise
 
@@ -40,8 +40,8 @@ def promise_errors(
         mask[group] = True
         errors = estimate.sum_over(mask, confidence=confidence)
         n_right = [corrections.count_right(estimate.readings[k][group]) for k in weights]
-        each = np.concatenate([weight * corrections.weights for weight in weights.values()])
-        most = _find_quantile(np.concatenate(n_right), each, confidence, len(group))
+        all_weights = np.concatenate([weight * corrections.weights for weight in weights.values()])
+        most = _find_quantile(np.concatenate(n_right), all_weights, confidence, len(group))
         low = min(errors.value, float(len(group) - most))
         promises.append(Estimate(errors.value, low, errors.high))
     return promises
@@ -95,7 +95,7 @@ class _Corrections:
         root = np.linalg.cholesky(best.covariance)
         grid = np.stack([part.ravel() for part in np.meshgrid(_STEPS, _STEPS)])
         slopes, shifts = np.array([[best.slope], [best.shift]]) + root @ grid
-        log_weights = -((slopes - 1) ** 2 + shifts**2) / 2  # what `OddsCorrection.fit` supposes
+        log_weights = -((slopes - 1) ** 2 + shifts**2) / 2  # the prior of `OddsCorrection.fit`
         all_equal = cls(slopes, shifts, best.least, log_weights)
         is_known, total = verdicts >= 0, sum(estimate.weights.values())
         forecast = np.zeros(int(np.count_nonzero(is_known)))
@@ -107,12 +107,14 @@ class _Corrections:
             log_weights += np.log(p if verdict else 1 - p) @ counts
         weights = np.exp(log_weights - log_weights.max())
         weights[weights < _NEGLIGIBLE] = 0
-        some = weights > 0
-        return cls(slopes[some], shifts[some], best.least, weights[some] / weights.sum())
+        has_weight = weights > 0
+        return cls(
+            slopes[has_weight], shifts[has_weight], best.least, weights[has_weight] / weights.sum()
+        )
 
     def apply(self, probability: Floats) -> Floats:
         """[m,n] the probabilities [n] after each correction."""
-        p = np.clip(np.maximum(probability, self.least), _LEAST, 1 - _LEAST)
+        p = np.clip(np.maximum(probability, self.least), _MIN_PROBABILITY, 1 - _MIN_PROBABILITY)
         odds = np.log(p / (1 - p))
         share = np.minimum(probability / self.least, 1.0) if self.least else np.ones(1)
         corrected: Floats = share / (
@@ -133,12 +135,12 @@ def _count_values(values: Floats) -> tuple[Floats, NDArray[np.intp]]:
     hundred logarithms."""
     if len(values) <= _BINS:
         return values, np.ones(len(values), np.intp)
-    p = np.clip(values, _LEAST, 1 - _LEAST)
-    largest = np.log(1 / _LEAST - 1)
+    p = np.clip(values, _MIN_PROBABILITY, 1 - _MIN_PROBABILITY)
+    largest = np.log(1 / _MIN_PROBABILITY - 1)
     at = np.round((np.log(p / (1 - p)) / largest + 1) * (_BINS / 2)).astype(np.intp)
     counts = np.bincount(at, minlength=_BINS + 1)
-    some = np.flatnonzero(counts)
-    return 1 / (1 + np.exp(-(some * (2 / _BINS) - 1) * largest)), counts[some]
+    filled = np.flatnonzero(counts)
+    return 1 / (1 + np.exp(-(filled * (2 / _BINS) - 1) * largest)), counts[filled]
 
 
 def _find_quantile(expected: Floats, weights: Floats, share: float, n: int) -> int:

@@ -30,7 +30,7 @@ def assign_tiers(estimate: ErrorEstimate, mask: NDArray[np.bool_]) -> NDArray[np
     is_certain = np.min(counting, axis=0) >= CERTAIN_PROBABILITY
     if estimate.known is not None:
         is_certain = np.where(estimate.known < 0, is_certain, estimate.known == 1)
-        if estimate.correction is not None:  # verdicts know better than explanations
+        if estimate.correction is not None:  # verdicts outweigh explanations
             is_certain &= estimate.probability >= CERTAIN_PROBABILITY
     is_probable = estimate.probability >= PROBABLE
     tiers = np.where(estimate.probability >= WORTH, np.int8(3), np.int8(-1))

@@ -58,7 +58,7 @@ class SweepEvidence:
     def is_at_chance(self, source: PlainSource) -> bool:
         """Whether the predicted classes are no better than chance."""
         counts = self.statistics.class_counts
-        if beats_largest_class(counts, self.n_as_predicted[source]):  # which takes no time
+        if beats_largest_class(counts, self.n_as_predicted[source]):  # free to compute
             return False
         return is_at_chance(self.labels, self.joints.predicted[source], len(counts))
 
@@ -87,9 +87,9 @@ class SweepEvidence:
         scores = self.get_scores("self-confidence")[order]
         flags = np.zeros(len(order), np.bool_)
         ends = np.cumsum(counts)
-        for given in np.flatnonzero(quota):
-            some = slice(ends[given] - counts[given], ends[given])
-            flags[order[some]] = flag_lowest(scores[some], int(quota[given]))
+        for label in np.flatnonzero(quota):
+            class_rows = slice(ends[label] - counts[label], ends[label])
+            flags[order[class_rows]] = flag_lowest(scores[class_rows], int(quota[label]))
         return flags
 
     def find_off_diagonal(self) -> Bools:

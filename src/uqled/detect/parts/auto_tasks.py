@@ -49,8 +49,8 @@ from uqled.engines.local import Threads
 
 Ints = NDArray[np.int64]
 
-#: Further sums per level, besides those of the explanations.
-_MORE = ("mean", "variance")
+#: Sums per level besides those of the explanations.
+_MORE_COLUMNS = ("mean", "variance")
 
 
 @dataclass(frozen=True)
@@ -229,27 +229,27 @@ def estimate_flags(
 ) -> tuple[Estimate, Estimate | None, Estimate | None, str | None]:
     """For the answer: (n_errors, precision, recall, unsure). `flag_sums` are the number of flags
     and the sums over them, in the units of `levels`."""
-    names = [name for name in levels.errors if name not in _MORE]
-    every = {name: int(sums.sum()) for name, sums in levels.errors.items()}
+    names = [name for name in levels.errors if name not in _MORE_COLUMNS]
+    error_sums = {name: int(sums.sum()) for name, sums in levels.errors.items()}
     N, n = int(levels.counts.sum()), flag_sums["flags"]
     best = levels.best_f1(flags.explanations.weights)
     at_best = {name: int(sums[best:].sum()) for name, sums in levels.errors.items()}
     n_best = int(levels.counts[best:].sum())
-    unsure = explain_doubt(
+    doubt = explain_doubt(
         _interval(at_best, n_best, names).as_share_of(n_best),
         _interval(at_best, n_best, names, confidence=0.95).as_share_of(n_best),
     )
-    real = _interval(flag_sums, n, names, confidence=choose_confidence(unsure)).as_share_of(n)
-    recalls = [flag_sums[k] / max(every[k], 1) for k in (*names, "mean")]
-    n_errors = _interval(every, N, names)
+    real = _interval(flag_sums, n, names, confidence=choose_confidence(doubt)).as_share_of(n)
+    recalls = [flag_sums[k] / max(error_sums[k], 1) for k in (*names, "mean")]
+    n_errors = _interval(error_sums, N, names)
     if not n:
-        return n_errors, None, None, unsure
-    return n_errors, real, Estimate(recalls[-1], min(recalls), max(recalls)), unsure
+        return n_errors, None, None, doubt
+    return n_errors, real, Estimate(recalls[-1], min(recalls), max(recalls)), doubt
 
 
 def estimate_tiers(levels: Levels, tiers: list[dict[str, int]]) -> list[Tier]:
     """Each tier that has samples; `tiers` are sums as `flagged` of `estimate_flags`."""
-    names = [name for name in levels.errors if name not in _MORE]
+    names = [name for name in levels.errors if name not in _MORE_COLUMNS]
     return [
         Tier(name, n, _interval(sums, n, names).as_share_of(n))
         for name, sums in zip(TIERS, tiers, strict=True)
@@ -260,9 +260,9 @@ def estimate_tiers(levels: Levels, tiers: list[dict[str, int]]) -> list[Tier]:
 def _interval(
     sums: Mapping[str, int], n: int, names: list[str], confidence: float = 0.8
 ) -> Estimate:
-    values = {name: sums[name] / UNITS for name in (*names, *_MORE)}
-    each = {name: values[name] for name in names}
+    values = {name: sums[name] / UNITS for name in (*names, *_MORE_COLUMNS)}
+    reading_values = {name: values[name] for name in names}
     weights = dict.fromkeys(names, 1.0)
     return estimate_interval(
-        values["mean"], each, weights, values["variance"], float(n), False, confidence
+        values["mean"], reading_values, weights, values["variance"], float(n), False, confidence
     )

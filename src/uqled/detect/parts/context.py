@@ -80,8 +80,12 @@ class TaskContext:
         """Uncertainties that are kept per sample."""
         if "mean" not in self.plain_sources:
             return []
-        every: list[Measure] = ["entropy", "mutual-information", *list_measures(self.plan.members)]
-        return list(dict.fromkeys(every))
+        measures: list[Measure] = [
+            "entropy",
+            "mutual-information",
+            *list_measures(self.plan.members),
+        ]
+        return list(dict.fromkeys(measures))
 
     def open_inputs(self, part: Part, first: Collection[ProbabilitySource] = ()) -> Inputs:
         """Labels and rows of a part, counted from its first row. The first block of the sources
@@ -109,8 +113,8 @@ class TaskContext:
                 column, n_classes=len(self.values), classes=self.values.tolist()
             ).codes
         except InputError as error:
-            where = f"{error.problem}, counted from row {part.start}"
-            raise InputError(error.argument, where, error.fix) from error
+            problem = f"{error.problem}, counted from row {part.start}"
+            raise InputError(error.argument, problem, error.fix) from error
 
     def make_sweeps(self, part: Part, sources: Collection[ProbabilitySource]) -> Sweeps:
         """For a sweep over a part, which begins by reading these sources."""

@@ -86,15 +86,15 @@ class CostPlan:
 
     def text(self) -> str:
         """The plan in a few lines."""
-        each = "thread" if self.in_one_process else "worker"
+        unit = "thread" if self.in_one_process else "worker"
         parts = "1 part" if self.parts == 1 else f"{self.parts:,} parts"
-        workers = f"1 {each}" if self.workers == 1 else f"{self.workers} {each}s"
+        workers = f"1 {unit}" if self.workers == 1 else f"{self.workers} {unit}s"
         return "\n".join(
             [
                 f"{self.samples:,} samples in {parts}, {workers}",
                 f"to read: {show_bytes(self.to_read)} ({show_bytes(self.stored)} in three sweeps)",
                 f"to write: about {show_bytes(self.to_write)}",
-                f"memory: {show_bytes(self.worker)} per {each}, {show_bytes(self.driver)} for the "
+                f"memory: {show_bytes(self.worker)} per {unit}, {show_bytes(self.driver)} for the "
                 f"driver, {show_bytes(self.memory)} in all",
                 f"time: about {max(1.0, self.seconds):,.0f} s (measured: reading "
                 f"{show_bytes(self.reading_rate)}/s, sweeping {show_bytes(self.sweeping_rate)}/s)",
@@ -182,9 +182,9 @@ def _estimate_worker_bytes(detection: PreparedDetection, row_bytes: int) -> int:
     buffers = block * row_bytes * 2 + block * K * 8
     most = max(part.stop - part.start for part in detection.parts)
     pairs = K * K if K <= DENSE_CLASSES else most
-    per_pair = 8 * 3  # in turn: counts; bounds; the list of pairs
+    per_pair = 8 * 3  # one after the other: counts; bounds; the list of pairs
     heap_bytes = min(most, pairs) * members * 16
-    columns = most * (_count_sample_bytes(context) + members * 2) * 3  # as they are, and packed
+    columns = most * (_count_sample_bytes(context) + members * 2) * 3  # raw, and compressed
     return buffers + pairs * per_pair * members + heap_bytes + columns
 
 

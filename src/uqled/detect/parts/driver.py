@@ -56,12 +56,12 @@ class Driver:
         self, labels: Any, K: int, classes: Sequence[Any] | None
     ) -> tuple[NDArray[Any], tuple[str, ...]]:
         """(values, names) of the classes: those given, the column numbers, or those that occur."""
-        few = np.asarray(labels[: min(self.N, 1_000)])
-        if classes is None and few.dtype.kind not in "iu":
+        sample = np.asarray(labels[: min(self.N, 1_000)])
+        if classes is None and sample.dtype.kind not in "iu":
             values = self._map_parts("labels", tasks.find_distinct_labels, operator.or_, labels, K)
-            few = np.array(sorted(values))
-        first_labels = arrays.encode_labels(few, n_classes=K, classes=classes)
-        return first_labels.values, first_labels.names
+            sample = np.array(sorted(values))
+        class_labels = arrays.encode_labels(sample, n_classes=K, classes=classes)
+        return class_labels.values, class_labels.names
 
     def run(self, context: TaskContext) -> dict[str, Any]:
         """Run the three sweeps and the steps between them; returns the content of `result.json`."""
@@ -120,10 +120,10 @@ class Driver:
         joint = joints[headline.method.joint_member(request.entropy_class, source)]
         K = joint.n_classes
         context.store.write_joint((K, K), joint.given, joint.true, joint.counts)
-        n_errors = precision = recall = unsure = None
+        n_errors = precision = recall = doubt = None
         tiers: list[Tier] = []
         if levels is not None and auto is not None:
-            n_errors, precision, recall, unsure = estimate_flags(levels, auto, tally.flag_sums)
+            n_errors, precision, recall, doubt = estimate_flags(levels, auto, tally.flag_sums)
             tiers = estimate_tiers(levels, tally.tiers)
         names = context.names
         answer = Answer(
@@ -133,7 +133,7 @@ class Driver:
             n_errors=n_errors,
             precision=precision,
             recall=recall,
-            unsure=unsure,
+            unsure=doubt,
             tiers=tiers,
             n_off_diagonal=int(joint.counts[joint.given != joint.true].sum()),
             n_as_predicted={name: int(counts.sum()) for name, counts in right.items()},

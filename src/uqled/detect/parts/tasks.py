@@ -179,8 +179,8 @@ class PairGroups:
 
     @property
     def counts(self) -> NDArray[np.int64]:
-        every = [pairs.counts for pairs in self.quotas.values()]
-        return np.concatenate([np.zeros(0, np.int64), *every]).astype(np.int64)
+        all_counts = [pairs.counts for pairs in self.quotas.values()]
+        return np.concatenate([np.zeros(0, np.int64), *all_counts]).astype(np.int64)
 
     def slice_of(self, values: NDArray[Any], member: Member) -> NDArray[Any]:
         """A member's part of an array over all groups."""
@@ -200,17 +200,17 @@ def count_bound_round(
     read = context.store.read(part.number, "sweep-2", names)
     offers: list[GroupedSamples] = []
     for member, pairs in groups.quotas.items():
-        given, predicted = (
+        labels, predicted = (
             read[f"disagreement {what} {member.source}"] for what in ("given", "predicted")
         )
-        keys = given.astype(np.int64) * pairs.n_classes + predicted
+        keys = labels.astype(np.int64) * pairs.n_classes + predicted
         at = np.minimum(np.searchsorted(pairs.keys, keys), max(len(pairs.keys) - 1, 0))
-        here = pairs.keys[at] == keys if len(pairs.keys) else np.zeros(len(keys), np.bool_)
+        is_equal = pairs.keys[at] == keys if len(pairs.keys) else np.zeros(len(keys), np.bool_)
         offers.append(
             GroupedSamples(
-                groups.first[member] + at[here],
-                values_to_keys(read[f"disagreement margin {member.source}"][here]),
-                part.start + read[f"disagreement index {member.source}"][here],
+                groups.first[member] + at[is_equal],
+                values_to_keys(read[f"disagreement margin {member.source}"][is_equal]),
+                part.start + read[f"disagreement index {member.source}"][is_equal],
             )
         )
     return cuts.count_samples(concatenate_groups(offers), context.kernels)
@@ -223,10 +223,10 @@ def select_part_samples(
     store, stage = context.store, "sweep-3"
     if not store.has(part.number, stage):
         sweeps = context.make_sweeps(part, list_sources(groups.quotas))
-        there = np.bincount(sweeps.inputs.labels.codes, minlength=sweeps.K)
+        counts = np.bincount(sweeps.inputs.labels.codes, minlength=sweeps.K)
         first: dict[Member, TopPerPair] = {}
         for member, pairs in groups.quotas.items():
-            room = np.minimum(pairs.counts, there[pairs.given])
+            room = np.minimum(pairs.counts, counts[pairs.given])
             first[member] = TopPerPair(replace(pairs, counts=room), sweeps.inputs.kernels)
             first[member].cuts[:] = groups.slice_of(bounds, member)
         offers = []
@@ -237,9 +237,11 @@ def select_part_samples(
                     groups.first[member] + group, values_to_keys(margins), part.start + indices
                 )
             )
-        every = concatenate_groups(offers)
+        all_offers = concatenate_groups(offers)
         store.write(
-            part.number, stage, {"group": every.group, "keys": every.keys, "index": every.index}
+            part.number,
+            stage,
+            {"group": all_offers.group, "keys": all_offers.keys, "index": all_offers.index},
         )
     return len(store.read(part.number, stage, ["index"])["index"])
 

@@ -9,18 +9,18 @@ from uqled.registry import Registry
 if TYPE_CHECKING:
     from uqled.export.export_format import ExportFormat
 
-_HERE = "uqled.export.formats"
+_ROOM = "uqled.export.formats"
 
 EXPORT_FORMATS: Registry[type[ExportFormat]] = Registry(
     "uqled.exports",
     {
-        "cleanlab": f"{_HERE}.cleanlab_table:CleanlabFormat",
-        "csv": f"{_HERE}.csv_table:CsvFormat",
-        "fiftyone": f"{_HERE}.fiftyone:FiftyOneFormat",
-        "folder": f"{_HERE}.class_folder:ClassFolderFormat",
-        "huggingface": f"{_HERE}.huggingface:HuggingFaceFormat",
-        "label-studio": f"{_HERE}.label_studio:LabelStudioFormat",
-        "parquet": f"{_HERE}.parquet_table:ParquetFormat",
+        "cleanlab": f"{_ROOM}.cleanlab_table:CleanlabFormat",
+        "csv": f"{_ROOM}.csv_table:CsvFormat",
+        "fiftyone": f"{_ROOM}.fiftyone:FiftyOneFormat",
+        "folder": f"{_ROOM}.class_folder:ClassFolderFormat",
+        "huggingface": f"{_ROOM}.huggingface:HuggingFaceFormat",
+        "label-studio": f"{_ROOM}.label_studio:LabelStudioFormat",
+        "parquet": f"{_ROOM}.parquet_table:ParquetFormat",
     },
     argument="to",
 )

@@ -16,15 +16,15 @@ class ClassFolderFormat(ImageFolderFormat):
 
     def write(self, plan: ExportPlan, target: Path, options: WriteOptions) -> dict[str, Any]:
         labels, codes = plan.corrected.labels, plan.corrected.codes
-        # The class as the source writes it where that is a text, else the name that is shown.
+        # The class as the source spells it if that is a text, otherwise its displayed name.
         is_text = labels.values.dtype.kind in "UTO"
         folders = name_class_folders(labels.values.tolist() if is_text else labels.names)
-        taken: dict[str, set[str]] = {}
+        used_names: dict[str, set[str]] = {}
 
         def choose_name(samples: SourceSamples, index: int, ending: str) -> str:
             folder = folders[codes[index]]
             name = sanitize_file_name(samples.get_file_name(index) or f"{index:08d}{ending}")
-            return f"{folder}/{pick_free_name(name, taken.setdefault(folder, set()))}"
+            return f"{folder}/{pick_free_name(name, used_names.setdefault(folder, set()))}"
 
         write_images(plan, target, options, choose_name)
         return {}

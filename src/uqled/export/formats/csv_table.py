@@ -78,8 +78,8 @@ def find_unchanged(plan: ExportPlan) -> NDArray[np.bool_]:
     assert samples is not None
     if not samples.raw.spellings:
         return np.zeros(len(corrected.rows), np.bool_)
-    unchanged: NDArray[np.bool_] = (corrected.codes == samples.codes)[corrected.rows]
-    return unchanged
+    is_unchanged: NDArray[np.bool_] = (corrected.codes == samples.codes)[corrected.rows]
+    return is_unchanged
 
 
 def _replace_labels(plan: ExportPlan, text: CsvText, separator: str) -> bytes | None:
@@ -94,13 +94,13 @@ def _replace_labels(plan: ExportPlan, text: CsvText, separator: str) -> bytes | 
     entries = text.frame.iloc[:, text.label_column].to_numpy()
     if records is None or len(records.rows) < len(entries):
         return None
-    own = [records.get_entry(row) for row in text.positions.tolist()]
-    if own != entries.tolist():
+    record_entries = [records.get_entry(row) for row in text.positions.tolist()]
+    if record_entries != entries.tolist():
         return None
     rows, labels = _list_labels(plan, entries)
     try:
         return records.replace_entries(text.positions[rows].tolist(), labels.tolist())
-    except ValueError:  # a class whose name the file's encoding or quoting does not have
+    except ValueError:  # a class name that the file's encoding or quoting cannot express
         return None
 
 
@@ -139,7 +139,7 @@ def _make_frame(plan: ExportPlan, text: CsvText | None) -> tuple[Any, str]:
     labels = frame[source.label].to_numpy(copy=True).astype(object)
     labels[~is_own] = corrected.values[~find_unchanged(plan)]
     frame[source.label] = labels if is_own.any() else corrected.values
-    if images and "id" not in frame.columns:  # so that rows without their image have a name
+    if images and "id" not in frame.columns:  # so that rows whose image is left out have a name
         frame.insert(0, "id", samples.raw.ids[rows])
     return frame, source.label
 

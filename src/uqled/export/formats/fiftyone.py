@@ -24,10 +24,10 @@ class FiftyOneFormat(ImageFolderFormat):
         write_images(plan, target, options, _choose_name)
         corrected, errors = plan.corrected, plan.errors
         names, classes = corrected.labels.names, corrected.class_numbers
-        labelled = np.searchsorted(classes, corrected.codes)
+        new_labels = np.searchsorted(classes, corrected.codes)
         labels = {
             f"{index:08d}": {
-                "label": int(labelled[index]),
+                "label": int(new_labels[index]),
                 "attributes": {
                     "mistakenness": 1.0 - float(errors.scores[index]),
                     "is_label_issue": bool(errors.mask[index]) and index not in plan.decisions,

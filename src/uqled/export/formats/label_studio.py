@@ -26,7 +26,7 @@ LOCAL_FILES = "/data/local-files/?d="
 
 LABEL, DROP = "label", "drop"
 """The two questions of a task."""
-DROPPED = "drop this sample"
+DROP_CHOICE = "drop this sample"
 _TAGS = {"images": ("Image", "image"), "texts": ("Text", "text"), "table": ("Table", "row")}
 
 
@@ -56,13 +56,13 @@ class LabelStudioFormat(ExportFormat):
             (target / "images").mkdir()
         with options.progress.stage("writing tasks", len(rows)) as advance:
             for index, probability in zip(rows.tolist(), probabilities.tolist(), strict=True):
-                given, best = int(errors.labels.codes[index]), int(errors.suggested_codes[index])
+                label, best = int(errors.labels.codes[index]), int(errors.suggested_codes[index])
                 task: dict[str, Any] = {
                     "data": {
                         field: _write_sample(target, samples, index, url),
                         "sample": predictions.ids[index],
                         "uqled_index": index,
-                        "given_label": names[given],
+                        "given_label": names[label],
                         "suggested_label": names[best],
                         "label_score": float(errors.scores[index]),
                     },
@@ -76,7 +76,7 @@ class LabelStudioFormat(ExportFormat):
                 }
                 if index in plan.decisions:
                     decision = plan.decisions[index]
-                    task["annotations"] = [_make_annotation(decision, given, field, names)]
+                    task["annotations"] = [_make_annotation(decision, label, field, names)]
                 tasks.append(task)
                 advance(1)
         (target / "config.xml").write_text(config, encoding="utf-8")
@@ -131,7 +131,7 @@ def make_labelling_config(kind: str, names: Iterable[str]) -> str:
             )
         ET.SubElement(classes, "Choice", value=name)
     dropping = ET.SubElement(view, "Choices", {"name": DROP, **options, "choice": "multiple"})
-    ET.SubElement(dropping, "Choice", value=DROPPED)
+    ET.SubElement(dropping, "Choice", value=DROP_CHOICE)
     ET.indent(view)
     return ET.tostring(view, encoding="unicode")
 
@@ -168,11 +168,15 @@ def _make_choice(question: str, what: str, answer: str) -> dict[str, Any]:
     return {"from_name": question, "to_name": what, "type": "choices", "value": value}
 
 
-def _make_annotation(decision: Decision, given: int, what: str, names: list[str]) -> dict[str, Any]:
-    label = given if decision.label is None else decision.label
+def _make_annotation(
+    decision: Decision, given_label: int, what: str, names: list[str]
+) -> dict[str, Any]:
+    label = given_label if decision.label is None else decision.label
     is_dropped = decision.action == "drop"
     answer = (
-        _make_choice(DROP, what, DROPPED) if is_dropped else _make_choice(LABEL, what, names[label])
+        _make_choice(DROP, what, DROP_CHOICE)
+        if is_dropped
+        else _make_choice(LABEL, what, names[label])
     )
     # Label Studio takes imported annotations for ground truth, unless told otherwise; an annotator
     # who disagrees with an earlier decision should be heard.
@@ -181,10 +185,10 @@ def _make_annotation(decision: Decision, given: int, what: str, names: list[str]
 
 def _is_valid_xml(name: str) -> bool:
     """Whether an XML attribute can hold the name and give it back as it is."""
-    plain = all(
+    is_plain = all(
         c >= " " and not "\ud800" <= c <= "\udfff" and c not in "\ufffe\uffff" for c in name
     )
-    return plain and bool(name.strip())
+    return is_plain and bool(name.strip())
 
 
 def _to_json_value(value: Any) -> Any:

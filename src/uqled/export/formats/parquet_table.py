@@ -54,19 +54,21 @@ class ParquetFormat(ExportFormat):
 
     def read_class_numbers(self, out: Path, note: Mapping[str, Any]) -> NDArray[np.int32]:
         column = read_parquet(out, [note["label"]]).column(0).to_pylist()
-        spelling = {value: str(value) for value in note["classes"]}  # 7.0 is how a column has 7
+        spelling = {value: str(value) for value in note["classes"]}  # a float column holds 7 as 7.0
         return number_labels((spelling.get(value, str(value)) for value in column), note, out)
 
 
 def _keep_labels(
-    own: Any, labels: Any, is_aside: NDArray[np.bool_], is_own: NDArray[np.bool_]
+    labels_before: Any, labels: Any, is_aside: NDArray[np.bool_], is_own: NDArray[np.bool_]
 ) -> Any:
     """The labels of a batch: where `is_own` as they were, and else `labels`, which those that the
     run had set aside have none of."""
     import pyarrow as pa
 
-    together = pa.chunked_array([own.combine_chunks().cast(labels.type), labels])
-    places = np.where(is_own, np.arange(len(own)), len(own) + np.cumsum(~is_aside) - 1)
+    together = pa.chunked_array([labels_before.combine_chunks().cast(labels.type), labels])
+    places = np.where(
+        is_own, np.arange(len(labels_before)), len(labels_before) + np.cumsum(~is_aside) - 1
+    )
     return together.take(pa.array(places))
 
 

@@ -18,22 +18,22 @@ from uqled.predict.training_options import Training
 from uqled.predict.uncertainty import AUTO_SOURCE, check_source_name
 from uqled.registry import Registry
 
-_HERE = "uqled.predict.learners"
-#: Of `cross_validate`, for suggestions.
+_ROOM = "uqled.predict.learners"
+#: Arguments of `cross_validate`, for suggestions.
 _ARGUMENTS = ("model", "folds", "passes", "uncertainty", "out", "seed", "progress", "engine")
 
 LEARNERS: Registry[Callable[..., Learner]] = Registry(
     "uqled.learners",
     {
-        "auto": f"{_HERE}.auto:make_learner",
-        "logistic": f"{_HERE}.estimator:make_learner",
-        "forest": f"{_HERE}.estimator:make_learner",
-        "boosting": f"{_HERE}.estimator:make_learner",
-        "small": f"{_HERE}.network:make_learner",
-        "vgg11": f"{_HERE}.network:make_learner",
-        "resnet50": f"{_HERE}.network:make_learner",
-        "probe": f"{_HERE}.probe:make_learner",
-        "committee": f"{_HERE}.committee:make_learner",
+        "auto": f"{_ROOM}.auto:make_learner",
+        "logistic": f"{_ROOM}.estimator:make_learner",
+        "forest": f"{_ROOM}.estimator:make_learner",
+        "boosting": f"{_ROOM}.estimator:make_learner",
+        "small": f"{_ROOM}.network:make_learner",
+        "vgg11": f"{_ROOM}.network:make_learner",
+        "resnet50": f"{_ROOM}.network:make_learner",
+        "probe": f"{_ROOM}.probe:make_learner",
+        "committee": f"{_ROOM}.committee:make_learner",
     },
     argument="model",
 )

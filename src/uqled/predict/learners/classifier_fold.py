@@ -105,10 +105,10 @@ def predict_classifier_fold(
     """
     name = _choose_source(classifier, uncertainty, passes)
     present = np.unique(y)
-    if len(present) == 1:  # a model that has seen one class knows no other
-        certain = spread_columns(np.ones((_num_samples(X_new), 1)), present, classes)
+    if len(present) == 1:  # a model fitted to one class always predicts it
+        ones = spread_columns(np.ones((_num_samples(X_new), 1)), present, classes)
         advance(1)
-        return FoldPredictions(certain, None if name == "none" else np.stack([certain] * passes))
+        return FoldPredictions(ones, None if name == "none" else np.stack([ones] * passes))
     fold = ClassifierFold(
         classifier, X, y, X_new, classes, seed, sample_weight, folder, advance, passes
     )
@@ -196,7 +196,7 @@ def average_members(model: Any, X: Any, F: int, classes: NDArray[Any]) -> FoldPr
         else:
             model = model.best_estimator_
     is_bagging = isinstance(model, BaggingClassifier)
-    X = check_array(  # as the members were fitted: without the names of columns
+    X = check_array(  # as for the members' fit: without column names
         X, accept_sparse="csr", dtype=None if is_bagging else np.float32, ensure_all_finite=False
     )
     columns = model.estimators_features_ if is_bagging else [None] * len(model.estimators_)
@@ -241,9 +241,9 @@ def _sum_members(members: list[Any], X: Any, k: int) -> NDArray[np.float64]:
     """[m,k] sum of the members' probabilities. To them, the k classes are 0 to k-1."""
     total = np.zeros((X.shape[0], k))
     for member, columns in members:
-        own = X if columns is None else X[:, columns]
+        columns_of_member = X if columns is None else X[:, columns]
         if hasattr(member, "predict_proba"):
-            total[:, member.classes_.astype(int)] += member.predict_proba(own)
-        else:  # a vote, as bagging itself counts it
-            total[np.arange(len(total)), member.predict(own).astype(int)] += 1
+            total[:, member.classes_.astype(int)] += member.predict_proba(columns_of_member)
+        else:  # a vote, as in bagging itself
+            total[np.arange(len(total)), member.predict(columns_of_member).astype(int)] += 1
     return total

@@ -140,7 +140,7 @@ class CommitteeLearner:
     """[N] the groups that the user named."""
     fixed_groups: NDArray[np.integer] | None = None
     """[N] the groups, whatever is similar; None: found by what is similar, and `own_groups`."""
-    _shared: dict[str, Any] = field(default_factory=dict, repr=False)
+    _shared_results: dict[str, Any] = field(default_factory=dict, repr=False)
 
     def settings(self) -> dict[str, Any]:
         features = "" if self.features is None else hash_array(self.features)
@@ -170,7 +170,9 @@ class CommitteeLearner:
         """Every member's predictions of `test`, as they are; `combine_folds` calibrates them."""
         features = np.empty((len(data), 0), np.float32) if self.features is None else self.features
         threads = share_threads(len(data), len(self.members))
-        fold = CommitteeFold(data, features, train, test, self.groups, seed, self._shared, threads)
+        fold = CommitteeFold(
+            data, features, train, test, self.groups, seed, self._shared_results, threads
+        )
         members = predict_by_members(fold, self.members, advance)
         return FoldPredictions(members.mean(axis=0), members)
 

@@ -50,7 +50,7 @@ except ImportError as error:
 _TRAINING_SHARE = 0.9  # of the progress of a fold
 _BATCH = 512  # samples predicted at a time
 _STATISTICS_BATCHES = (
-    20  # of training samples, at most, for batch norm: means of 10,000 are precise
+    20  # batches of training samples for batch norm: means of 10,000 are precise enough
 )
 
 
@@ -67,9 +67,7 @@ def make_learner(
         return models.build(model, n_classes=n_classes, image_shape=shape, seed=seed)
 
     name = model if isinstance(model, str) else getattr(model, "__name__", type(model).__name__)
-    source = choose_network_source(
-        uncertainty, make(0)
-    )  # refuse at once what cannot be built or asked
+    source = choose_network_source(uncertainty, make(0))  # refuse bad models and options at once
     return NetworkLearner(name, make, select_images, settings, source)
 
 

@@ -65,11 +65,11 @@ CREATE TABLE opinions (
 _PART = f"{PREFIX}decisions-"  # begins the name of a new file until it has its own
 _PATIENCE = 30.0  # seconds to wait for another writer
 _STRIDE = 100_000  # steps of SQLite's machine between two looks at how many there were
-# A statement reads a row in 10 to 60 steps, and no row is shorter than 30 bytes.
-_STEPS = 10_000_000  # any statement may take them: a second
+# A statement takes 10 to 60 steps per row, and no row is shorter than 30 bytes.
+_STEPS = 10_000_000  # any statement may take this many: about a second
 _STEPS_PER_BYTE = 4
-_SHORT = 2**20  # bytes that any value may have; none is longer than the file
-#: Of SQL that a schema may hold: ours is well below.
+_SHORT = 2**20  # bytes of any value; none is longer than the file
+#: The longest SQL of a schema; ours is far shorter.
 _LIMITS = {
     sqlite3.SQLITE_LIMIT_SQL_LENGTH: 100_000,
     sqlite3.SQLITE_LIMIT_COLUMN: 100,
@@ -142,7 +142,7 @@ def explain_database_problems(path: Path) -> Iterator[None]:
         yield
     except UqledError:
         raise
-    # SQLite quotes the file in its messages, which are then no text, or has no memory for it.
+    # SQLite's messages quote the file: then they may not be valid text, or exceed the memory.
     except (sqlite3.Error, OSError, UnicodeError, MemoryError) as error:
         reason = first_line(error)
         if getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_INTERRUPT:
@@ -236,7 +236,7 @@ def _check_alone(path: Path) -> None:
     """Refuse to make a file beside the log of one that is gone: SQLite would add that to it."""
     for suffix in ("-wal", "-journal"):
         file = path.with_name(path.name + suffix)
-        if os.path.lexists(file) and not os.path.lexists(path):  # not made in between
+        if os.path.lexists(file) and not os.path.lexists(path):  # nobody has created it in between
             raise FileError(
                 name_file(file),
                 f"belongs to a {path.name!r} that is not there",
@@ -331,7 +331,7 @@ def _create_file(path: Path, content: bytes) -> None:
             _give_name(part, path)
             flush_to_disk(path.parent)
             return
-        except FileNotFoundError:  # taken for a leftover before it had its name
+        except FileNotFoundError:  # removed as a leftover before it was renamed
             if not path.parent.is_dir():
                 raise
         finally:

@@ -103,14 +103,16 @@ def measure_agreement(decisions: Decisions, codes: Any) -> list[Agreement]:
     for index, by in read_opinions(decisions).items():
         steps = histories.get(index, [])
         for reviewer, opinion in by.items():
-            before = [held for change, held in steps if change.at <= opinion.at] or [None]
+            before = [
+                verdicts_before for change, verdicts_before in steps if change.at <= opinion.at
+            ] or [None]
             first, now = before[-1], steps[-1][1] if steps else None
             if first is None or first.reviewer == reviewer or now is None or now.action is None:
                 continue
-            given = int(codes[index])
+            label = int(codes[index])
             verdicts = {
-                first.reviewer: _name_verdict(first, given),
-                reviewer: _name_verdict(opinion, given),
+                first.reviewer: _name_verdict(first, label),
+                reviewer: _name_verdict(opinion, label),
             }
             one, other = sorted(verdicts)
             row = (index, verdicts[one], verdicts[other], now is first)
@@ -138,14 +140,14 @@ def _read_histories(decisions: Decisions) -> dict[int, list[tuple[Change, Change
         for row in decisions.select(query):
             change = read_change(row, decisions.path, decisions.about)
             steps = histories.setdefault(change.index, [])
-            held: Change | None = change
+            change_before: Change | None = change
             if change.undoes is not None:
                 place = places.get((change.index, change.undoes))
                 if place is None:
                     raise refuse_row(decisions.path, change.number, "takes back what is not there")
-                held = steps[place - 1][1] if place else None
+                change_before = steps[place - 1][1] if place else None
             places[change.index, change.batch] = len(steps)
-            steps.append((change, held))
+            steps.append((change, change_before))
     return histories
 
 
@@ -170,8 +172,8 @@ def _compute_kappa(left: Sequence[str], right: Sequence[str]) -> float | None:
     return None if by_chance == n * n else (n_same * n - by_chance) / (n * n - by_chance)
 
 
-def _name_verdict(one: Decision | Opinion, given: int) -> str:
+def _name_verdict(one: Decision | Opinion, label: int) -> str:
     """The class that somebody considers right, or `drop`."""
     if one.action == "drop":
         return "drop"
-    return f"class {given if one.label is None else one.label}"
+    return f"class {label if one.label is None else one.label}"

@@ -185,7 +185,7 @@ class Decisions:
             if last is None:
                 return []
             batch = last.batch
-            # Also where nothing of it can be taken back, so that the next undo looks further.
+            # Even if nothing in it can be undone, so that the next undo goes further back.
             self._connection.execute("INSERT INTO undone VALUES (?)", (batch,))
             query = f"SELECT {CHANGE_COLUMNS} FROM changes WHERE batch = ? ORDER BY number"
             items = []
@@ -197,8 +197,8 @@ class Decisions:
                     )
                     items.append((change.index, *earlier_decision))
             now = self._latest(index for index, _, _ in items)
-            back = self._write(items, now, reviewer, tab or "", undoes=batch)
-            return [decision.index for decision in back]
+            changes = self._write(items, now, reviewer, tab or "", undoes=batch)
+            return [decision.index for decision in changes]
 
     def find_last_change(self, reviewer: str, *, tab: str | None = None) -> Change | None:
         """The last change of the call that `undo` would take back."""
@@ -216,7 +216,7 @@ class Decisions:
         current: dict[int, Decision] = {}
         with self.read_transaction():
             for change in self._changes(f"{_LATEST} WHERE action IS NOT NULL"):
-                if change.index in current:  # a page that is in the file more than once
+                if change.index in current:  # a database page that occurs more than once
                     raise refuse_row(self.path, change.number, "is there twice")
                 current[change.index] = _decision(change)
         return current
@@ -258,7 +258,7 @@ class Decisions:
         )
         what = {"samples": "number of samples", "classes": "classes", "ids": "samples"}
         for key, value in expected.items():
-            # Files without a hash of the names are older than it.
+            # Older files have no hash of the names.
             if getattr(about, key) not in (value, None):
                 raise FileError(
                     name_file(self.path),
@@ -357,12 +357,12 @@ class Decisions:
 
     def _is_doubted(self, decision: Decision) -> bool:
         """Whether a later second opinion differs: the same decision then confirms it."""
-        held = self._version(decision.index, self._find_version(decision.index))  # after an undo
-        since = decision.at if held is None else held.at
+        version = self._version(decision.index, self._find_version(decision.index))  # after an undo
+        since_time = decision.at if version is None else version.at
         query = (
             "SELECT 1 FROM opinions WHERE sample = ? AND at >= ? AND (action, label) IS NOT (?, ?)"
         )
-        values = (decision.index, since, decision.action, decision.label)
+        values = (decision.index, since_time, decision.action, decision.label)
         return self._connection.execute(query, values).fetchone() is not None
 
     def _write(

@@ -39,16 +39,16 @@ def make_writer(
         length = request.headers.get("content-length", "0")
         if not length.isdecimal() or len(length) > 18 or int(length) > most:
             raise HTTPException(413)
-        whole = bytearray()
+        content = bytearray()
         try:
             async for part in request.stream():
-                whole += part
-                if len(whole) > most:
+                content += part
+                if len(content) > most:
                     raise HTTPException(413)
-        except ClientDisconnect:  # nobody is there to be answered
+        except ClientDisconnect:  # there is nobody left to answer
             raise HTTPException(400) from None
         try:
-            body = parse_json(whole)
+            body = parse_json(content)
         except (ValueError, RecursionError):
             body = None
         if not isinstance(body, dict):
@@ -65,7 +65,7 @@ def _send_answer(answer: Callable[[], Any]) -> Response:
         return content if isinstance(content, Response) else _send_json(content)
     except ConflictError as error:
         return _send_json({"error": str(error), "now": [asdict(one) for one in error.now]}, 409)
-    except FileError as error:  # no fault of the request: the page keeps it, and sends it again
+    except FileError as error:  # not the request's fault: the page keeps it and retries
         return _send_json({"error": str(error)}, 503)
     except InputError as error:
         return _send_json({"error": str(error)}, 400)

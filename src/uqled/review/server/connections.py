@@ -17,7 +17,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from uqled.review.server.guard import HEADERS
 
 HEAD_SECONDS = 10.0
-BODY_SECONDS = 30.0  # of which there is little: a page of decisions is a few kilobytes
+BODY_SECONDS = 30.0  # bodies are small: a page of decisions is a few kilobytes
 
 
 class WatchedConnection(H11Protocol):
@@ -55,7 +55,7 @@ class WatchedConnection(H11Protocol):
         try:
             for event in (answer, h11.Data(data=msg.encode()), h11.EndOfMessage()):
                 self.transport.write(self.conn.send(event) or b"")
-        except h11.LocalProtocolError:  # it was answered before it ended
+        except h11.LocalProtocolError:  # answered before the request was complete
             self.transport.abort()
         else:
             self.transport.close()

@@ -20,7 +20,7 @@ Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
-#: Of every answer.
+#: Headers of every answer.
 HEADERS = [
     (
         b"content-security-policy",
@@ -42,7 +42,14 @@ HEADERS = [
 ]
 _LARGEST_HEAD = 2**15  # bytes, cookies of all other servers on this machine included
 #: Headers that decide about access.
-_ONCE = ("host", "origin", "content-type", "sec-fetch-site", "sec-fetch-mode", "sec-fetch-dest")
+_SINGLE_HEADERS = (
+    "host",
+    "origin",
+    "content-type",
+    "sec-fetch-site",
+    "sec-fetch-mode",
+    "sec-fetch-dest",
+)
 _HOST = re.compile(r"(?:\[([0-9a-f:.]+)\]|([a-z0-9._-]+))(?::[0-9]{1,5})?")
 
 
@@ -68,20 +75,20 @@ class Guard:
 
         async def sending(message: MutableMapping[str, Any]) -> None:
             if message["type"] == "http.response.start":
-                own = list(message.get("headers", []))
-                there = {name.lower() for name, _ in own}
-                extra = [pair for pair in HEADERS if pair[0] not in there]
-                message = {**message, "headers": [*own, *extra]}
+                answer_headers = list(message.get("headers", []))
+                header_names = {name.lower() for name, _ in answer_headers}
+                extra = [pair for pair in HEADERS if pair[0] not in header_names]
+                message = {**message, "headers": [*answer_headers, *extra]}
             await send(message)
 
-        # As it was sent: no address of the page has anything to decode in it.
+        # The raw path: none of the page's addresses needs decoding.
         target: bytes = scope["raw_path"]
         token, slash, path = target.removeprefix(b"/").partition(b"/")
         names = [name for name, _ in pairs]
         size = len(scope["method"]) + len(target) + len(scope["query_string"])
         if size + sum(len(name) + len(value) for name, value in pairs) > _LARGEST_HEAD:
             await _refuse(sending, 431, "the head of the request is too long")
-        elif any(names.count(name) > 1 for name in _ONCE):
+        elif any(names.count(name) > 1 for name in _SINGLE_HEADERS):
             await _refuse(sending, 400, "a header is there twice")
         elif not self._is_this_machine(headers.get("host", "")):
             await _refuse(sending, 421, "this host name is not served here")
@@ -89,12 +96,12 @@ class Guard:
             await _refuse(sending, 403, "the address lacks the token: use the one that was printed")
         elif not _is_same_origin(scope["method"], headers):
             await _refuse(sending, 403, "the request comes from another page")
-        elif not slash or b"%" in path:  # what the page asks for is beside it, hence the slash
+        elif not slash or b"%" in path:  # the page's requests are relative to it, hence the slash
             await _refuse(sending, 404, "there is nothing at this address")
         else:
             inner = b"/" + path
-            whole = {**scope, "path": inner.decode("ascii"), "raw_path": inner}
-            await self._app(whole, receive, sending)
+            inner_scope = {**scope, "path": inner.decode("ascii"), "raw_path": inner}
+            await self._app(inner_scope, receive, sending)
 
     def _is_this_machine(self, host: str) -> bool:
         """A name of this machine, or a number.

@@ -30,7 +30,7 @@ from uqled.review.session import ReviewSession
 
 _MAX_PAGE = 500  # samples
 _MAX_GROUPS = 3  # in one answer; the page asks for the next ones when it has shown them
-MAX_CHANGES = 500  # after which a page loads its list anew
+MAX_CHANGES = 500  # above this, a page reloads its list
 
 
 def start_page(session: ReviewSession, request: Request) -> Any:
@@ -63,7 +63,7 @@ def list_samples(session: ReviewSession, request: Request) -> Any:
     session.state.refresh()
     list_query = _read_query(session, flags, query)
     start = query.get("before") if backwards else query.get("from", "0")
-    if start == "queue":  # behind what is decided
+    if start == "queue":  # after the decided samples
         start = str(flags.find_queue(list_query))
     page = flags.read_page(
         list_query,
@@ -88,8 +88,10 @@ def list_samples(session: ReviewSession, request: Request) -> Any:
 def _add_preview(session: ReviewSession, row: dict[str, Any]) -> None:
     """The content of a sample's card; for a row of a table, first the columns in which it is
     unusual for its label, and their names."""
-    unusual = session.evidence.list_unusual_columns(row["index"], row["given"], row["suggested"])
-    row["telling"] = [name for name, *_ in unusual]
+    unusual_columns = session.evidence.list_unusual_columns(
+        row["index"], row["given"], row["suggested"]
+    )
+    row["telling"] = [name for name, *_ in unusual_columns]
     row["preview"] = read_preview(session.source, row["index"], leading=row["telling"])
 
 
@@ -171,11 +173,11 @@ def list_changes(session: ReviewSession, request: Request) -> Any:
     after = read_number(query.get("after", "0"), "after", LARGEST) or 0
     session.state.refresh()
     changed_samples = {change.index for change in session.decisions.history(after)}
-    many = len(changed_samples) > MAX_CHANGES
+    is_many = len(changed_samples) > MAX_CHANGES
     return {
-        "many": many,
+        "many": is_many,
         "changed": []
-        if many
+        if is_many
         else [describe_decision(session, index) for index in sorted(changed_samples)],
         "opinions": count_opinions(session.decisions),
         **session.describe_progress(session.get_list(query.get("method"))),

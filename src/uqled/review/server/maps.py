@@ -14,7 +14,7 @@ from uqled.review.server.parameters import check_choice
 from uqled.review.session import ReviewSession
 
 COLOURINGS = ("given", "suggested", "probability", "decision")
-_UNKNOWN = 255  # an error probability that nobody estimated
+_UNKNOWN_PROBABILITY = 255  # an error probability that nobody estimated
 _LARGEST = 250  # a probability of 1
 
 
@@ -45,7 +45,7 @@ def _get_values(session: ReviewSession, flags: FlagList, by: str) -> NDArray[Any
         return session.state.actions.astype(np.uint8)
     probability = flags.current.probability
     if probability is None:
-        return np.full(len(session.predictions), _UNKNOWN, np.uint8)
+        return np.full(len(session.predictions), _UNKNOWN_PROBABILITY, np.uint8)
     return np.rint(probability * _LARGEST).astype(np.uint8)
 
 

@@ -1,6 +1,6 @@
 // Questions to the server. Addresses are relative: they begin with the token, as the page's does.
 
-export class Refused extends Error {
+export class RefusedRequest extends Error {
   constructor(status, body) {
     super(body.error || `the server answered ${status}`);
     this.status = status;
@@ -8,7 +8,7 @@ export class Refused extends Error {
   }
 }
 
-export class Unreachable extends Error {
+export class UnreachableServer extends Error {
   constructor() {
     super("the server does not answer");
   }
@@ -18,7 +18,7 @@ async function request(path, options) {
   try {
     return await fetch(path, options);
   } catch {
-    throw new Unreachable();
+    throw new UnreachableServer();
   }
 }
 
@@ -33,7 +33,7 @@ export const ask = (path, query = {}) => answer(get(path, query));
 // An answer of plain bytes.
 export async function askBytes(path, query = {}) {
   const response = await get(path, query);
-  if (!response.ok) throw new Refused(response.status, {});
+  if (!response.ok) throw new RefusedRequest(response.status, {});
   return response.arrayBuffer();
 }
 
@@ -46,8 +46,8 @@ async function answer(pending) {
   const response = await pending;
   if (response.ok) {
     return response.json().catch(() => {
-      throw new Unreachable(); // the line was cut in the middle of the answer
+      throw new UnreachableServer(); // the line was cut in the middle of the answer
     });
   }
-  throw new Refused(response.status, await response.json().catch(() => ({}))); // a refusal may be plain text
+  throw new RefusedRequest(response.status, await response.json().catch(() => ({}))); // a refusal may be plain text
 }

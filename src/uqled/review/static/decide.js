@@ -41,8 +41,8 @@ export const saver = new Saver(
       if (!rows.length) return announce("Nothing to take back in this tab", true);
       const place = state.samples.findIndex((sample) => sample.index === rows[0].index);
       if (place >= 0) activate(place);
-      const now = describeDecision(rows[0].action, rows[0].label, state.info.classes);
-      announce(rows.length === 1 ? `Taken back: ${getName(rows[0].index)} is ${now} again` : `Taken back: ${formatNumber(answer.number_undone)} decisions`, true);
+      const decision = describeDecision(rows[0].action, rows[0].label, state.info.classes);
+      announce(rows.length === 1 ? `Taken back: ${getName(rows[0].index)} is ${decision} again` : `Taken back: ${formatNumber(answer.number_undone)} decisions`, true);
     },
     conflict: (now, items) => settle(now, items, getName, state.info.classes),
     learnt: (now) => learn(now, true),
@@ -62,14 +62,14 @@ export const saver = new Saver(
 );
 
 // Rows from the server: newer decisions on samples of this page, mine or somebody else's.
-function learn(rows, settled) {
+function learn(rows, isSaved) {
   if (rows.length) forgetEvidence();
   for (const row of rows) {
     const sample = state.samples.find((one) => one.index === row.index);
     if (!sample || row.version < sample.version) continue;
     Object.assign(sample, row);
-    const later = saver.queue.slice(1).some((step) => step.items?.some((item) => item.index === row.index));
-    if (settled && !later) sample.waiting = null;
+    const hasLaterStep = saver.queue.slice(1).some((step) => step.items?.some((item) => item.index === row.index));
+    if (isSaved && !hasLaterStep) sample.waiting = null;
     redraw(sample);
     if (state.samples[state.active] === sample) showSingle();
   }
@@ -111,18 +111,18 @@ export function makeItem(sample, action, label = null) {
 }
 
 // A second opinion decides nothing: it is stored beside the first decision.
-async function giveOpinion(chosen, action, label) {
-  const items = chosen.map((sample) => makeItem(sample, action, label)).map((item) => [item.index, item.action, item.label]);
-  const last = state.samples.indexOf(chosen[chosen.length - 1]);
+async function giveOpinion(samples, action, label) {
+  const items = samples.map((sample) => makeItem(sample, action, label)).map((item) => [item.index, item.action, item.label]);
+  const lastPlace = state.samples.indexOf(samples[samples.length - 1]);
   try {
     await send("api/opinion", { items, reviewer: reviewer() });
-    chosen.forEach((sample, at) => Object.assign(sample, { action: items[at][1], label: items[at][2], reviewer: reviewer(), at: Date.now() / 1000 }));
+    samples.forEach((sample, at) => Object.assign(sample, { action: items[at][1], label: items[at][2], reviewer: reviewer(), at: Date.now() / 1000 }));
     forgetEvidence();
     select([]);
-    chosen.forEach(redraw);
+    samples.forEach(redraw);
     announce("Opinion saved", false);
     showAgreement(reviewer()).catch(() => {});
-    move(last + 1);
+    move(lastPlace + 1);
   } catch (error) {
     announce(`Not saved: ${error.message}`, true);
   }
@@ -140,18 +140,18 @@ function forgetOpinions(indices) {
 }
 
 export function decide(action, label = null) {
-  const chosen = listTargets();
-  if (!chosen.length) return;
-  if (state.query.second) return giveOpinion(chosen, action, label);
-  const items = chosen.map((sample) => makeItem(sample, action, label));
-  chosen.forEach((sample, at) => (sample.waiting = items[at]));
-  const last = state.samples.indexOf(chosen[chosen.length - 1]);
-  const many = state.selected.size > 0;
+  const samples = listTargets();
+  if (!samples.length) return;
+  if (state.query.second) return giveOpinion(samples, action, label);
+  const items = samples.map((sample) => makeItem(sample, action, label));
+  samples.forEach((sample, at) => (sample.waiting = items[at]));
+  const lastPlace = state.samples.indexOf(samples[samples.length - 1]);
+  const isSelection = state.selected.size > 0;
   select([]);
-  chosen.forEach(redraw);
+  samples.forEach(redraw);
   saver.decide(items);
-  if (many && last + 1 >= state.samples.length) activate(last);
-  else move(last + 1);
+  if (isSelection && lastPlace + 1 >= state.samples.length) activate(lastPlace);
+  else move(lastPlace + 1);
 }
 
 // One of the active sample's own candidates, by its number from 1.

@@ -11,15 +11,15 @@ export function makeElement(tag, properties = {}, ...children) {
   return node;
 }
 
-const MOSTLY = 3; // so many times as many flags outside of the heat map as inside: a list says more
-const LISTED_PAIRS = 12;
+const OUTSIDE_RATIO = 3; // so many times as many flags outside of the heat map as inside: a list says more
+const N_LISTED_PAIRS = 12;
 // Strengths of a colour from which black on it is easier to read than white in dark, and white than
 // black in light: either has a contrast of at least 4.5 to 1 there.
-const MIDDLING = 0.63;
-const STRONG = 0.87;
-const LONGEST = 24; // characters of a name that has room beside the heat map
-const TINY = 40; // pixels up to which every pixel of a picture is shown as a square: larger ones are told better smoothed
-const SMALL = 128; // pixels up to which a picture is enlarged further
+const MIDDLE_STRENGTH = 0.63;
+const HIGH_STRENGTH = 0.87;
+const LONGEST_NAME = 24; // characters of a name that has room beside the heat map
+const TINY_SIDE = 40; // pixels up to which every pixel of a picture is shown as a square: larger ones are told better smoothed
+const SMALL_SIDE = 128; // pixels up to which a picture is enlarged further
 
 // A name that may be broken behind its separators, where it is too long for a line.
 export function breakName(name) {
@@ -58,17 +58,17 @@ export function makeCard(sample, info) {
   const label = (kind, tag, k) => makeElement("span", { class: kind }, makeElement("span", { class: "tag" }, tag), makeElement("span", { class: "name" }, ...breakName(names[k])));
   const content = drawContent(sample, info, "thumbnail");
   markColumns(content, sample.telling ?? []);
-  const given = label("given", "given", sample.given);
-  const suggested = sample.suggested === sample.given ? null : label("suggested", "→", sample.suggested);
+  const givenLabel = label("given", "given", sample.given);
+  const suggestedLabel = sample.suggested === sample.given ? null : label("suggested", "→", sample.suggested);
   // On a picture; of a text or a row it would cover some, and takes the place of what was suggested.
-  const decided = makeElement("span", { class: "state", "aria-hidden": "true" });
+  const decisionText = makeElement("span", { class: "state", "aria-hidden": "true" });
   return makeElement(
     "li",
     { role: "option", class: "card", "data-index": sample.index, tabindex: -1 },
     makeElement("span", { class: "tick", "aria-hidden": "true" }),
     ...(info.kind === "images"
-      ? [makeElement("span", { class: "shown" }, content, decided), makeElement("span", { class: "labels", "aria-hidden": "true" }, given, suggested)]
-      : [content, makeElement("span", { class: "labels", "aria-hidden": "true" }, given, makeElement("span", { class: "answer" }, suggested, decided))]),
+      ? [makeElement("span", { class: "shown" }, content, decisionText), makeElement("span", { class: "labels", "aria-hidden": "true" }, givenLabel, suggestedLabel)]
+      : [content, makeElement("span", { class: "labels", "aria-hidden": "true" }, givenLabel, makeElement("span", { class: "answer" }, suggestedLabel, decisionText))]),
   );
 }
 
@@ -91,8 +91,8 @@ export function describe(sample, info, text) {
 
 export function drawSingle(sample, info, { content: text, decide }) {
   const names = info.classes;
-  const decided = sample.waiting ? "saving …" : describeDecision(sample.action, sample.label, names);
-  const chosen = sample.action === "keep" ? sample.given : sample.label;
+  const decisionText = sample.waiting ? "saving …" : describeDecision(sample.action, sample.label, names);
+  const chosenClass = sample.action === "keep" ? sample.given : sample.label;
   const largest = Math.max(...sample.classes.map(([, p]) => p), 1e-9);
   const bars = sample.classes.map(([k, p], at) => {
     const bar = makeElement("span", { class: "bar-fill" });
@@ -103,7 +103,7 @@ export function drawSingle(sample, info, { content: text, decide }) {
       {},
       makeElement(
         "button",
-        { type: "button", class: role, "aria-pressed": String(k === chosen), title: k === sample.given ? "Keep this label" : "This class is right", onclick: () => decide(k) },
+        { type: "button", class: role, "aria-pressed": String(k === chosenClass), title: k === sample.given ? "Keep this label" : "This class is right", onclick: () => decide(k) },
         bar,
         makeElement("kbd", {}, String(at + 1)),
         makeElement("span", { class: "name" }, ...breakName(names[k])),
@@ -112,16 +112,16 @@ export function drawSingle(sample, info, { content: text, decide }) {
       ),
     );
   });
-  const wrong = sample.wrong === null ? "" : `Its label is wrong with a probability of ${formatPercent(sample.wrong)}. `;
+  const errorText = sample.wrong === null ? "" : `Its label is wrong with a probability of ${formatPercent(sample.wrong)}. `;
   return [
     makeElement("figure", {}, drawContent(sample, info, "picture", text)),
     makeElement(
       "div",
       { class: "about" },
       makeElement("h2", {}, "Labelled ", makeElement("b", {}, ...breakName(names[sample.given])), ...(sample.suggested === sample.given ? [". Is that right?"] : [". Is it ", makeElement("b", {}, ...breakName(names[sample.suggested])), "?"])),
-      makeElement("p", { class: `state ${sample.action ?? "undecided"}`, hidden: !sample.action && !sample.waiting }, decided, sample.action && !sample.waiting ? makeElement("span", { class: "by" }, ` by ${sample.reviewer}, ${formatTime(sample.at)}`) : null),
+      makeElement("p", { class: `state ${sample.action ?? "undecided"}`, hidden: !sample.action && !sample.waiting }, decisionText, sample.action && !sample.waiting ? makeElement("span", { class: "by" }, ` by ${sample.reviewer}, ${formatTime(sample.at)}`) : null),
       makeElement("ul", { class: "bars", "aria-label": "Most probable classes: click the right one" }, ...bars),
-      makeElement("p", { class: "why" }, sample.tier && sample.tier !== sample.reason && !sample.action ? makeElement("span", { class: "badge tier" }, sample.tier) : null, " ", makeElement("span", { class: "badge" }, sample.reason), " ", wrong, ...breakName(sample.why)),
+      makeElement("p", { class: "why" }, sample.tier && sample.tier !== sample.reason && !sample.action ? makeElement("span", { class: "badge tier" }, sample.tier) : null, " ", makeElement("span", { class: "badge" }, sample.reason), " ", errorText, ...breakName(sample.why)),
       makeElement("p", { class: "note id" }, sample.id),
     ),
   ];
@@ -133,8 +133,8 @@ export function drawEvidence({ votes, typical, neighbours, duplicates, is_exact,
   const parts = [];
   if (duplicates.length) parts.push(drawStrip(`${is_exact ? "The same" : "Nearly the same"}, with another label`, duplicates, info, "duplicates"));
   if (votes.length) {
-    const all = votes.reduce((sum, [, n]) => sum + n, 0);
-    const lines = votes.slice(0, 4).map(([k, n, who]) => makeElement("li", {}, makeElement("b", {}, ...breakName(names[k])), ` ${n} of ${all} votes`, who.length ? makeElement("span", { class: "note" }, ` ${who.join(", ")}`) : null));
+    const nVotes = votes.reduce((sum, [, n]) => sum + n, 0);
+    const lines = votes.slice(0, 4).map(([k, n, who]) => makeElement("li", {}, makeElement("b", {}, ...breakName(names[k])), ` ${n} of ${nVotes} votes`, who.length ? makeElement("span", { class: "note" }, ` ${who.join(", ")}`) : null));
     parts.push(makeElement("section", { class: "votes" }, makeElement("h3", {}, "How the members vote"), makeElement("ul", {}, ...lines)));
   }
   if (columns.length) {
@@ -156,9 +156,9 @@ export function drawEvidence({ votes, typical, neighbours, duplicates, is_exact,
 // Samples in a row, small, with what was decided about them; a click opens one, where `open` is given.
 export function drawStrip(title, rows, info, kind, open = null) {
   const items = rows.map((row) => {
-    const decided = row.action ? describeDecision(row.action, row.label, info.classes) : row.flagged ? (kind === "odd" ? "suspect" : "suspect too") : "";
+    const decisionText = row.action ? describeDecision(row.action, row.label, info.classes) : row.flagged ? (kind === "odd" ? "suspect" : "suspect too") : "";
     const label = kind === "duplicates" ? info.classes[row.given] : "";
-    const caption = label || decided ? makeElement("span", { class: "caption" }, ...breakName([label, decided].filter(Boolean).join(", "))) : null;
+    const caption = label || decisionText ? makeElement("span", { class: "caption" }, ...breakName([label, decisionText].filter(Boolean).join(", "))) : null;
     const content = drawContent(row, info, "thumbnail");
     markColumns(content, row.telling ?? []);
     const parts = [content, caption];
@@ -179,13 +179,13 @@ export function markWords(box, words) {
 // The sample itself: a picture, a text or a row.
 export function drawContent(sample, info, size, text = sample.preview) {
   if (info.kind === "images") {
-    const large = size === "picture";
-    const image = makeElement("img", { src: `${size}/${sample.index}`, alt: large ? `Sample ${sample.id}` : "", loading: large ? "eager" : "lazy", decoding: "async", draggable: "false" });
+    const isLarge = size === "picture";
+    const image = makeElement("img", { src: `${size}/${sample.index}`, alt: isLarge ? `Sample ${sample.id}` : "", loading: isLarge ? "eager" : "lazy", decoding: "async", draggable: "false" });
     image.addEventListener("load", () => {
       const side = Math.max(image.naturalWidth, image.naturalHeight);
-      image.classList.toggle("small", side <= TINY);
+      image.classList.toggle("small", side <= TINY_SIDE);
       // A picture that is enlarged much further is a blur: Z does that for those who want it.
-      if (large) image.style.setProperty("--most", `${(side <= SMALL ? 6 : 2) * image.naturalWidth}px`);
+      if (isLarge) image.style.setProperty("--most", `${(side <= SMALL_SIDE ? 6 : 2) * image.naturalWidth}px`);
     });
     return makeElement("span", { class: "picture" }, image);
   }
@@ -199,23 +199,23 @@ export function drawContent(sample, info, size, text = sample.preview) {
 
 // The columns of a row that are unusual for its label, marked.
 export function markColumns(box, names) {
-  const unusual = new Set(names);
-  for (const field of box?.querySelectorAll(".field") ?? []) field.classList.toggle("telling", unusual.has(field.querySelector(".key").textContent));
+  const unusualNames = new Set(names);
+  for (const field of box?.querySelectorAll(".field") ?? []) field.classList.toggle("telling", unusualNames.has(field.querySelector(".key").textContent));
 }
 
 // Where a table of some classes would be empty, or their names have no room: the most frequent pairs.
 function listPairs(pairs, info, query, choose) {
-  const most = pairs.filter(([i, j]) => i !== j).slice(0, LISTED_PAIRS);
-  const items = most.map(([i, j, n]) => {
-    const pressed = query.given === String(i) && query.suggested === String(j);
+  const frequentPairs = pairs.filter(([i, j]) => i !== j).slice(0, N_LISTED_PAIRS);
+  const items = frequentPairs.map(([i, j, n]) => {
+    const isPressed = query.given === String(i) && query.suggested === String(j);
     const label = `given ${info.classes[i]}, suggested ${info.classes[j]}: ${n} ${n === 1 ? "flag" : "flags"}`;
-    return makeElement("li", {}, makeElement("button", { type: "button", "aria-label": label, "aria-pressed": String(pressed), onclick: () => choose(i, j, pressed) }, makeElement("span", {}, ...breakName(info.classes[i]), " → ", makeElement("b", {}, ...breakName(info.classes[j]))), makeElement("span", { class: "p" }, formatNumber(n))));
+    return makeElement("li", {}, makeElement("button", { type: "button", "aria-label": label, "aria-pressed": String(isPressed), onclick: () => choose(i, j, isPressed) }, makeElement("span", {}, ...breakName(info.classes[i]), " → ", makeElement("b", {}, ...breakName(info.classes[j]))), makeElement("span", { class: "p" }, formatNumber(n))));
   });
   return { table: makeElement("ul", { class: "pair-list" }, ...items), note: "The most frequent pairs of classes. Click one to see only these flags." };
 }
 
 // Given classes down, suggested ones across; the classes that are confused most.
-export function drawHeatMap(pairs, info, query, choose, most = 12) {
+export function drawHeatMap(pairs, info, query, choose, nClasses = 12) {
   const weight = new Map();
   let total = 0;
   for (const [given, suggested, n] of pairs) {
@@ -223,34 +223,34 @@ export function drawHeatMap(pairs, info, query, choose, most = 12) {
     total += n;
     for (const k of [given, suggested]) weight.set(k, (weight.get(k) ?? 0) + n);
   }
-  const listed = [...weight.keys()].sort((a, b) => weight.get(b) - weight.get(a)).slice(0, most).sort((a, b) => a - b);
+  const listedClasses = [...weight.keys()].sort((a, b) => weight.get(b) - weight.get(a)).slice(0, nClasses).sort((a, b) => a - b);
   const numbers = new Map(pairs.map(([given, suggested, n]) => [`${given} ${suggested}`, n]));
-  const largest = Math.max(1, ...listed.flatMap((i) => listed.map((j) => (i === j ? 0 : (numbers.get(`${i} ${j}`) ?? 0)))));
-  const head = makeElement("tr", {}, makeElement("td", {}), ...listed.map((j) => makeElement("th", { scope: "col", title: info.classes[j] }, makeElement("span", {}, info.classes[j]))));
-  const rows = listed.map((i) =>
+  const largest = Math.max(1, ...listedClasses.flatMap((i) => listedClasses.map((j) => (i === j ? 0 : (numbers.get(`${i} ${j}`) ?? 0)))));
+  const head = makeElement("tr", {}, makeElement("td", {}), ...listedClasses.map((j) => makeElement("th", { scope: "col", title: info.classes[j] }, makeElement("span", {}, info.classes[j]))));
+  const rows = listedClasses.map((i) =>
     makeElement(
       "tr",
       {},
       makeElement("th", { scope: "row", title: info.classes[i] }, makeElement("span", {}, ...breakName(info.classes[i]))),
-      ...listed.map((j) => {
+      ...listedClasses.map((j) => {
         const n = i === j ? 0 : (numbers.get(`${i} ${j}`) ?? 0);
         if (!n) return makeElement("td", { class: i === j ? "same" : "" });
-        const pressed = query.given === String(i) && query.suggested === String(j);
+        const isPressed = query.given === String(i) && query.suggested === String(j);
         const label = `given ${info.classes[i]}, suggested ${info.classes[j]}: ${n} ${n === 1 ? "flag" : "flags"}`;
-        const cell = makeElement("button", { type: "button", title: label, "aria-label": label, "aria-pressed": String(pressed), onclick: () => choose(i, j, pressed) }, n < 1000 ? String(n) : "");
+        const cell = makeElement("button", { type: "button", title: label, "aria-label": label, "aria-pressed": String(isPressed), onclick: () => choose(i, j, isPressed) }, n < 1000 ? String(n) : "");
         const strength = 0.12 + 0.88 * Math.sqrt(n / largest);
         cell.style.setProperty("--strength", `${Math.round(100 * strength)}%`);
-        cell.classList.toggle("middling", strength > MIDDLING);
-        cell.classList.toggle("strong", strength > STRONG);
+        cell.classList.toggle("middling", strength > MIDDLE_STRENGTH);
+        cell.classList.toggle("strong", strength > HIGH_STRENGTH);
         return makeElement("td", {}, cell);
       }),
     ),
   );
-  const inside = new Set(listed);
-  const otherPairs = pairs.filter(([i, j]) => i !== j && !(inside.has(i) && inside.has(j)));
-  const left = otherPairs.reduce((sum, [, , n]) => sum + n, 0);
-  const isLong = listed.some((k) => info.classes[k].length > LONGEST);
-  if (isLong || left > MOSTLY * (total - left)) return listPairs(pairs, info, query, choose);
-  const which = weight.size > listed.length ? `The ${listed.length} most confused of ${formatNumber(weight.size)} classes with flags; ${formatNumber(left)} flags of other pairs are not shown. ` : "";
-  return { table: makeElement("table", {}, makeElement("thead", {}, head), makeElement("tbody", {}, ...rows)), note: `${which}Given classes down, suggested ones across. Click a number to see only these flags.` };
+  const listedSet = new Set(listedClasses);
+  const otherPairs = pairs.filter(([i, j]) => i !== j && !(listedSet.has(i) && listedSet.has(j)));
+  const nOutside = otherPairs.reduce((sum, [, , n]) => sum + n, 0);
+  const isLong = listedClasses.some((k) => info.classes[k].length > LONGEST_NAME);
+  if (isLong || nOutside > OUTSIDE_RATIO * (total - nOutside)) return listPairs(pairs, info, query, choose);
+  const scopeText = weight.size > listedClasses.length ? `The ${listedClasses.length} most confused of ${formatNumber(weight.size)} classes with flags; ${formatNumber(nOutside)} flags of other pairs are not shown. ` : "";
+  return { table: makeElement("table", {}, makeElement("thead", {}, head), makeElement("tbody", {}, ...rows)), note: `${scopeText}Given classes down, suggested ones across. Click a number to see only these flags.` };
 }

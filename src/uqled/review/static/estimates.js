@@ -46,13 +46,13 @@ async function renew() {
     hasNone = find("estimates-box").hidden = estimates === null;
     find("bulk-button").hidden = hasNone || estimates.bulk.length === 0;
     if (hasNone) return;
-    const before = estimatesNow;
+    const previous = estimatesNow;
     estimatesNow = estimates;
     draw(estimates);
-    const changed = before?.method === estimates.method && before.number !== estimates.number;
-    if (changed) answer.changed = describeChange(before, estimates);
+    const hasChanged = previous?.method === estimates.method && previous.number !== estimates.number;
+    if (hasChanged) answer.changed = describeChange(previous, estimates);
     answer.isLatest = answer.number >= target.number; // else the counts on the page are newer
-    await listener(answer, changed);
+    await listener(answer, hasChanged);
   } catch {
     setTimeout(() => follow(target.method, target.number), PATIENCE);
     return;
@@ -65,40 +65,40 @@ async function renew() {
 
 // What the last decisions changed.
 function describeChange(before, after) {
-  const more = after.flagged - before.flagged;
-  const flags = more === 0 ? "" : ` ${formatNumber(Math.abs(more))} ${more > 0 ? "more" : "fewer"} flagged,`;
-  const [now, earlier] = [after, before].map((one) => whole(one.wrong.value));
-  return ` Now, after ${count(after.verdicts)}:${flags} about ${now} wrong labels in all, ${now === earlier ? "as before" : `before it was ${earlier}`}.`;
+  const nMore = after.flagged - before.flagged;
+  const flags = nMore === 0 ? "" : ` ${formatNumber(Math.abs(nMore))} ${nMore > 0 ? "more" : "fewer"} flagged,`;
+  const [now, earlier] = [after, before].map((one) => formatWhole(one.wrong.value));
+  return ` Now, after ${countDecisions(after.verdicts)}:${flags} about ${now} wrong labels in all, ${now === earlier ? "as before" : `before it was ${earlier}`}.`;
 }
 
 // What the audit's verdicts say so far.
 export function showAudit(audit) {
   find("audit-note").hidden = audit === null;
-  const open = audit ? audit.n - audit.judged : 0;
-  find("audit").textContent = audit === null ? "Begin an audit" : open ? `Go on with the audit: ${open} left` : "Show the audit’s samples";
+  const nOpen = audit ? audit.n - audit.judged : 0;
+  find("audit").textContent = audit === null ? "Begin an audit" : nOpen ? `Go on with the audit: ${nOpen} left` : "Show the audit’s samples";
   if (audit === null) return;
   const { errors, precision } = audit;
-  find("audit-note").textContent = errors ? `Audit: ${audit.judged} of ${audit.n} judged, ${audit.wrong} wrong. About ${whole(errors.value)} labels are wrong in all (${whole(errors.low)} to ${whole(errors.high)}), and ${formatRange(precision.low, precision.high)} of the flags are real. ${audit.advice}` : `Audit: ${audit.n} samples are drawn, none is judged yet.`;
+  find("audit-note").textContent = errors ? `Audit: ${audit.judged} of ${audit.n} judged, ${audit.wrong} wrong. About ${formatWhole(errors.value)} labels are wrong in all (${formatWhole(errors.low)} to ${formatWhole(errors.high)}), and ${formatRange(precision.low, precision.high)} of the flags are real. ${audit.advice}` : `Audit: ${audit.n} samples are drawn, none is judged yet.`;
 }
 
-const count = (n) => `${formatNumber(n)} ${n === 1 ? "decision" : "decisions"}`;
-const whole = (value) => formatNumber(Math.max(0, Math.round(value)));
+const countDecisions = (n) => `${formatNumber(n)} ${n === 1 ? "decision" : "decisions"}`;
+const formatWhole = (value) => formatNumber(Math.max(0, Math.round(value)));
 
 function draw(estimates) {
   const { verdicts, samples, flagged, wrong, real, real_confidence, left, left_flagged, next_errors } = estimates;
   const scale = Math.max(1, flagged, 1.5 * wrong.value); // labels at the right end of the bars
-  find("estimates-head").textContent = `about ${whole(wrong.value)} (${whole(wrong.low)}–${whole(wrong.high)})`;
-  const rows = [row(`Of ${formatNumber(samples)} labels`, wrong, whole, scale), row("Not decided yet", left, whole, scale)];
+  find("estimates-head").textContent = `about ${formatWhole(wrong.value)} (${formatWhole(wrong.low)}–${formatWhole(wrong.high)})`;
+  const rows = [row(`Of ${formatNumber(samples)} labels`, wrong, formatWhole, scale), row("Not decided yet", left, formatWhole, scale)];
   if (real !== null) rows.splice(1, 0, row(`Of ${formatNumber(flagged)} ${flagged === 1 ? "flag" : "flags"}`, real, formatPercent, 1, real_confidence === 0.8 ? "" : ` (${formatPercent(real_confidence)} interval)`));
   find("estimates").replaceChildren(...rows.flat());
   const [n, errors] = next_errors;
-  const done = n === 0;
-  const stop = !done && errors < WORTH * n;
-  find("verdict").textContent = done ? "All decided" : stop ? "You can stop" : verdicts ? "Go on" : "Begin";
-  find("verdict").className = `verdict ${done || stop ? "done" : ""}`;
-  find("next-errors").textContent = done ? "Every flag is decided." : `Of the next ${n}, about ${whole(errors)} are wrong.`;
-  const after = verdicts ? `after ${count(verdicts)}` : "before any decision";
-  find("estimates-basis").textContent = `Estimated ${after}. About ${whole(left.value - left_flagged)} of the undecided wrong labels are not flagged.`;
+  const isFinished = n === 0;
+  const isEnough = !isFinished && errors < WORTH * n;
+  find("verdict").textContent = isFinished ? "All decided" : isEnough ? "You can stop" : verdicts ? "Go on" : "Begin";
+  find("verdict").className = `verdict ${isFinished || isEnough ? "done" : ""}`;
+  find("next-errors").textContent = isFinished ? "Every flag is decided." : `Of the next ${n}, about ${formatWhole(errors)} are wrong.`;
+  const basis = verdicts ? `after ${countDecisions(verdicts)}` : "before any decision";
+  find("estimates-basis").textContent = `Estimated ${basis}. About ${formatWhole(left.value - left_flagged)} of the undecided wrong labels are not flagged.`;
   drawDoubt(estimates);
 }
 

@@ -32,8 +32,8 @@ export async function load({ from = null, previous = null, index = null, last = 
 
 // Decided samples come first; a reviewer who comes back goes on behind them.
 function startOfQueue() {
-  const filtered = ["state", "reason", "given", "suggested", ...CHOSEN].some((name) => state.query[name]);
-  return isRanked() && !filtered ? "queue" : 0;
+  const isFiltered = ["state", "reason", "given", "suggested", ...CHOSEN].some((name) => state.query[name]);
+  return isRanked() && !isFiltered ? "queue" : 0;
 }
 
 const isRanked = () => ["suspect", "worth"].includes(state.query.order);
@@ -44,22 +44,22 @@ export async function reorder() {
   const { samples, active } = state;
   if ((state.view !== "grid" && state.view !== "single") || !isRanked() || CHOSEN.some((name) => state.query[name]) || !["", undefined, "undecided"].includes(state.query.state) || state.selected.size) return;
   const mine = loading;
-  const passed = samples.slice(0, active + 1);
-  const indices = new Set(passed.map((sample) => sample.index));
-  const query = { ...state.query, state: "undecided", method: state.info.method, size: Math.min(500, SIZE + passed.length) };
+  const samplesBefore = samples.slice(0, active + 1);
+  const indices = new Set(samplesBefore.map((sample) => sample.index));
+  const query = { ...state.query, state: "undecided", method: state.info.method, size: Math.min(500, SIZE + samplesBefore.length) };
   const answer = await ask("api/samples", query);
   if (mine !== loading || samples !== state.samples || active !== state.active || state.selected.size) return;
-  const waiting = samples.slice(active + 1).filter((sample) => sample.waiting || sample.action);
-  for (const sample of waiting) indices.add(sample.index);
-  const rest = answer.samples.filter((sample) => !indices.has(sample.index));
+  const waitingSamples = samples.slice(active + 1).filter((sample) => sample.waiting || sample.action);
+  for (const sample of waitingSamples) indices.add(sample.index);
+  const samplesAfter = answer.samples.filter((sample) => !indices.has(sample.index));
   const place = (samples[active]?.place ?? -1) + 1;
-  const tail = [...waiting, ...rest].slice(0, Math.max(0, SIZE - passed.length));
+  const tail = [...waitingSamples, ...samplesAfter].slice(0, Math.max(0, SIZE - samplesBefore.length));
   tail.forEach((sample, at) => (sample.place = place + at));
   const cards = new Map([...find("list").children].map((item) => [Number(item.dataset.index), item]));
-  state.samples = [...passed, ...tail];
-  state.total = state.before + passed.length + waiting.length + rest.length + Math.max(0, answer.total - answer.samples.length);
+  state.samples = [...samplesBefore, ...tail];
+  state.total = state.before + samplesBefore.length + waitingSamples.length + samplesAfter.length + Math.max(0, answer.total - answer.samples.length);
   // Only what follows is replaced: the active card keeps the focus.
-  for (const item of [...find("list").children].slice(passed.length)) item.remove();
+  for (const item of [...find("list").children].slice(samplesBefore.length)) item.remove();
   find("list").append(...tail.map((sample) => cards.get(sample.index) ?? makeCard(sample, state.info)));
   state.samples.forEach(redraw);
   showWhere();
@@ -95,25 +95,25 @@ function fill(select, options) {
 export function show() {
   const { info, query, samples, view } = state;
   const isList = view === "grid" || view === "single";
-  const none = samples.length === 0 && isList;
-  find("list").hidden = view !== "grid" || none;
-  find("single").hidden = view !== "single" || none;
+  const isEmpty = samples.length === 0 && isList;
+  find("list").hidden = view !== "grid" || isEmpty;
+  find("single").hidden = view !== "single" || isEmpty;
   find("groups").hidden = view !== "groups";
   find("map").hidden = view !== "map";
   find("classes").hidden = view !== "classes";
   document.body.classList.toggle("one", view === "single");
   document.body.classList.toggle("grouped", !isList);
   for (const name of ["grid", "single", "groups", "map", "classes"]) find(`as-${name}`).setAttribute("aria-pressed", String(view === name));
-  find("empty").hidden = !none;
-  if (none) find("empty").textContent = info.counts.flagged === 0 ? "This method flags no sample: there is nothing to review." : info.counts.undecided === 0 ? "Every flag is decided. Export writes the corrected labels; “Previous” shows what was decided." : isDoneAtRandom() ? "All of these are decided. Choose “Show all” to see every flag." : "No flag fits these filters. Choose “Show all” to see every flag.";
+  find("empty").hidden = !isEmpty;
+  if (isEmpty) find("empty").textContent = info.counts.flagged === 0 ? "This method flags no sample: there is nothing to review." : info.counts.undecided === 0 ? "Every flag is decided. Export writes the corrected labels; “Previous” shows what was decided." : isDoneAtRandom() ? "All of these are decided. Choose “Show all” to see every flag." : "No flag fits these filters. Choose “Show all” to see every flag.";
   for (const name of FILTERS) {
     const field = find("filters").elements[name];
     if (field.tagName === "SELECT") field.value = query[name] ?? (name === "method" ? info.method : "");
     else field.textContent = query[name] ? info.classes[query[name]] : "any class";
   }
-  const filtered = ["state", "reason", "given", "suggested", "tier", ...CHOSEN].some((name) => query[name]);
-  find("filtered").hidden = !filtered;
-  find("clear").disabled = !filtered && query.order === "suspect";
+  const isFiltered = ["state", "reason", "given", "suggested", "tier", ...CHOSEN].some((name) => query[name]);
+  find("filtered").hidden = !isFiltered;
+  find("clear").disabled = !isFiltered && query.order === "suspect";
   showPairs();
   showTiers();
   showOrder();
@@ -122,7 +122,7 @@ export function show() {
 
 export function showPairs() {
   const { info, query } = state;
-  const choose = (i, j, pressed) => filter(pressed ? { given: "", suggested: "" } : { given: String(i), suggested: String(j) });
+  const choose = (i, j, isPressed) => filter(isPressed ? { given: "", suggested: "" } : { given: String(i), suggested: String(j) });
   const { table, note } = drawHeatMap(info.overview.pairs, info, query, choose);
   find("pairs").replaceChildren(table);
   find("pairs-note").textContent = note;
@@ -149,10 +149,10 @@ const ORDER_NOTES = {
 };
 
 // Which order it is and why, and what the last decisions changed.
-export function showOrder(changed = "") {
-  const lasso = state.query.second ? "Second opinions: decided by others. Their decisions are hidden until you have given yours, and stay as they are." : state.query.differ ? "Two reviewers differ on these. What you decide now replaces both." : state.query.only ? "One sample by itself." : state.query.lasso ? "What the lasso on the map holds, most suspect first." : null;
-  const tier = state.query.tier === "worth a look" ? " These are not flagged: at least one in five is wrong." : "";
-  find("order-note").textContent = `${lasso ?? ORDER_NOTES[state.query.order]}${lasso ? "" : tier}${changed}`;
+export function showOrder(changeText = "") {
+  const listNote = state.query.second ? "Second opinions: decided by others. Their decisions are hidden until you have given yours, and stay as they are." : state.query.differ ? "Two reviewers differ on these. What you decide now replaces both." : state.query.only ? "One sample by itself." : state.query.lasso ? "What the lasso on the map holds, most suspect first." : null;
+  const tierNote = state.query.tier === "worth a look" ? " These are not flagged: at least one in five is wrong." : "";
+  find("order-note").textContent = `${listNote ?? ORDER_NOTES[state.query.order]}${listNote ? "" : tierNote}${changeText}`;
 }
 
 // Whether nothing is left of those chosen at random.
@@ -163,18 +163,18 @@ function isDoneAtRandom() {
 
 export function showWhere() {
   const { samples, active, before, total, view, info } = state;
-  const many = state.selected.size;
-  const to = before + samples.length;
-  const one = view === "single";
-  const position = one ? formatNumber(before + active + 1) : `${formatNumber(before + 1)}–${formatNumber(to)}`;
-  find("where").textContent = view !== "grid" && !one ? "" : samples.length ? `${position} of ${formatNumber(total)}` : "";
-  find("previous").disabled = one ? before + active === 0 : before === 0;
-  find("next").disabled = one ? before + active + 1 >= total : to >= total;
+  const nSelected = state.selected.size;
+  const end = before + samples.length;
+  const isSingle = view === "single";
+  const position = isSingle ? formatNumber(before + active + 1) : `${formatNumber(before + 1)}–${formatNumber(end)}`;
+  find("where").textContent = view !== "grid" && !isSingle ? "" : samples.length ? `${position} of ${formatNumber(total)}` : "";
+  find("previous").disabled = isSingle ? before + active === 0 : before === 0;
+  find("next").disabled = isSingle ? before + active + 1 >= total : end >= total;
   for (const button of find("actions").children) button.disabled = samples.length === 0;
   const sample = samples[active];
-  find("accepted").replaceChildren(...(many || !sample ? ["suggestion"] : breakName(info.classes[sample.suggested])));
-  find("chosen").replaceChildren(...(many ? [`${many} selected`] : sample ? describePair(sample, info) : []));
-  find("chosen").classList.toggle("many", many > 0);
+  find("accepted").replaceChildren(...(nSelected || !sample ? ["suggestion"] : breakName(info.classes[sample.suggested])));
+  find("chosen").replaceChildren(...(nSelected ? [`${nSelected} selected`] : sample ? describePair(sample, info) : []));
+  find("chosen").classList.toggle("many", nSelected > 0);
 }
 
 function describePair({ given, suggested }, { classes }) {
@@ -192,15 +192,15 @@ export function showCounts(counts) {
   const { flagged, undecided } = counts;
   const option = find("filters").elements.method.querySelector(`[value="${CSS.escape(state.info.method)}"]`);
   if (option) option.textContent = `${state.info.method} (${formatNumber(flagged)})`;
-  const decided = flagged - undecided;
+  const nDecided = flagged - undecided;
   const bar = find("progress");
   bar.setAttribute("aria-valuemax", flagged);
-  bar.setAttribute("aria-valuenow", decided);
-  bar.setAttribute("aria-valuetext", `${decided} of ${flagged} decided`);
+  bar.setAttribute("aria-valuenow", nDecided);
+  bar.setAttribute("aria-valuetext", `${nDecided} of ${flagged} decided`);
   for (const part of bar.children) part.style.width = `${(100 * counts[part.className]) / Math.max(1, flagged)}%`;
   const part = (name, n, text) => makeElement("span", { class: `count ${name}` }, makeElement("b", {}, formatNumber(n)), ` ${text}`);
   find("counts").replaceChildren(
-    part("decided", decided, `of ${formatNumber(flagged)} decided`),
+    part("decided", nDecided, `of ${formatNumber(flagged)} decided`),
     part("relabel", counts.relabel, "relabelled"),
     part("drop", counts.drop, "dropped"),
     part("keep", counts.keep, "kept"),
@@ -216,9 +216,9 @@ export function redraw(sample) {
 export function activate(place) {
   const { samples } = state;
   if (!samples.length) return showWhere();
-  const was = samples[state.active];
+  const previousSample = samples[state.active];
   state.active = place;
-  if (was) redraw(was);
+  if (previousSample) redraw(previousSample);
   redraw(samples[place]);
   showWhere();
   remember();
@@ -257,9 +257,9 @@ export function turn(direction) {
 }
 
 export function select(indices) {
-  const was = state.selected;
+  const previousSelection = state.selected;
   state.selected = new Set(indices);
-  state.samples.filter((sample) => was.has(sample.index) !== state.selected.has(sample.index)).forEach(redraw);
+  state.samples.filter((sample) => previousSelection.has(sample.index) !== state.selected.has(sample.index)).forEach(redraw);
   showWhere();
 }
 
@@ -275,8 +275,8 @@ export function toggle(place) {
   select(state.selected.has(index) ? [...state.selected].filter((one) => one !== index) : [...state.selected, index]);
 }
 
-export function setView(wanted) {
-  state.view = wanted;
+export function setView(view) {
+  state.view = view;
   select([]);
   show();
   activate(state.active);

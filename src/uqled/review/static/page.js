@@ -1,6 +1,6 @@
 // The page: its keys and buttons.
 
-import { Refused, Unreachable, send } from "./api.js";
+import { RefusedRequest, UnreachableServer, send } from "./api.js";
 import { decide, decideCandidate, decideOther, lookForChanges, reviewer, saver } from "./decide.js";
 import { isClasses, onOpen, onPair, onReviewer, openClass, showClasses, undoClass } from "./classes.js";
 import { pickBulk, pickClass, showHelp } from "./dialogs.js";
@@ -58,9 +58,9 @@ function handleKey(event) {
   else if (event.key in arrows) {
     const place = active + arrows[event.key];
     if (event.shiftKey && view === "grid") {
-      const within = Math.max(0, Math.min(samples.length - 1, place));
-      selectRange(within);
-      activate(within);
+      const placeInList = Math.max(0, Math.min(samples.length - 1, place));
+      selectRange(placeInList);
+      activate(placeInList);
     } else {
       state.anchor = null;
       if (Math.abs(arrows[event.key]) > 1 && place < 0 && before === 0) return;
@@ -169,7 +169,7 @@ async function begin() {
 }
 
 onClass((k) => decide("relabel", k));
-onEstimates(async (answer, changed) => {
+onEstimates(async (answer, hasChanged) => {
   state.info.overview = answer.overview;
   if (answer.isLatest) showCounts(answer.counts);
   fillReasons();
@@ -177,8 +177,8 @@ onEstimates(async (answer, changed) => {
   showTiers();
   showAudit(answer.audit);
   showAgreement(reviewer()).catch(() => {});
-  if (changed && isMap()) await colour();
-  if (changed) {
+  if (hasChanged && isMap()) await colour();
+  if (hasChanged) {
     showOrder(answer.changed);
     await reorder();
   }
@@ -204,8 +204,8 @@ find("filters").addEventListener("click", async (event) => {
   const { name } = event.target;
   if (name !== "given" && name !== "suggested") return;
   const counts = state.info.overview[name];
-  const listed = state.info.classes.map((_, k) => k).filter((k) => counts[k]);
-  const k = await pickClass(`Which ${name} class?`, state.info.classes, [], { listed, counts, any: true });
+  const listedClasses = state.info.classes.map((_, k) => k).filter((k) => counts[k]);
+  const k = await pickClass(`Which ${name} class?`, state.info.classes, [], { listed: listedClasses, counts, any: true });
   if (k !== null) filter({ [name]: k === "" ? "" : String(k) });
 });
 find("filters").addEventListener("submit", (event) => event.preventDefault());
@@ -256,7 +256,7 @@ find("reviewer").addEventListener("change", () => {
 });
 // A screen that cannot be loaded stays as it is; what was decided is kept by the saver.
 window.addEventListener("unhandledrejection", (event) => {
-  if (!(event.reason instanceof Refused || event.reason instanceof Unreachable)) return;
+  if (!(event.reason instanceof RefusedRequest || event.reason instanceof UnreachableServer)) return;
   event.preventDefault();
   announce(`Not loaded: ${event.reason.message}`, true);
 });

@@ -3,7 +3,7 @@
 // A decision goes with the version that the reviewer saw. Where the same reviewer decided twice in
 // a row, the second decision was made in sight of the first, so it goes with the first's version.
 
-import { Refused, send } from "./api.js";
+import { RefusedRequest, send } from "./api.js";
 
 export class Saver {
   // events: { saved(answer, items), savedAll(answer), undone(answer), conflict(now, items) -> "mine" | "theirs",
@@ -57,7 +57,7 @@ export class Saver {
       try {
         return this.events.savedAll(await send("api/decide-all", { ...this.about(), ...step.offer }));
       } catch (error) {
-        if (!(error instanceof Refused) || ![400, 409].includes(error.status)) throw error;
+        if (!(error instanceof RefusedRequest) || ![400, 409].includes(error.status)) throw error;
         return this.events.failed(error.message, []);
       }
     }
@@ -78,7 +78,7 @@ export class Saver {
         this.events.saved(answer, step.items);
         return;
       } catch (error) {
-        if (!(error instanceof Refused)) throw error;
+        if (!(error instanceof RefusedRequest)) throw error;
         if (error.status === 409) await this.settle(step, error.body.now);
         else if (error.status === 400) return this.events.failed(error.message, step.items);
         else throw error;
@@ -89,11 +89,11 @@ export class Saver {
   // Somebody was faster. Nothing of the step was written; ask which decision shall hold.
   async settle(step, now) {
     const theirs = new Map(now.map((one) => [one.index, one]));
-    const differing = step.items.filter((item) => {
+    const differingItems = step.items.filter((item) => {
       const one = theirs.get(item.index);
       return one && !(one.action === item.action && one.label === item.label);
     });
-    const choice = differing.length ? await this.events.conflict(now, differing) : "theirs";
+    const choice = differingItems.length ? await this.events.conflict(now, differingItems) : "theirs";
     if (choice === "mine") {
       for (const item of step.items) item.version = theirs.get(item.index)?.version ?? item.version;
     } else {

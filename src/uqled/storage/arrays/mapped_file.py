@@ -29,12 +29,12 @@ class MappedFile:
     @classmethod
     def from_array(cls, array: np.memmap[Any, Any]) -> MappedFile | NDArray[Any]:
         """The file of a read-only map, or a part of one; else the array as it is."""
-        plain = array.view(np.ndarray)
+        array_view = array.view(np.ndarray)
         if not is_mapped(array) or array.mode != "r" or not array.filename or not array.size:
-            return plain
+            return array_view
         path = Path(array.filename).resolve()
         if not array.flags.c_contiguous or not path.is_file():
-            return plain
+            return array_view
         return cls(str(path), find_offset(array), array.shape, array.dtype.str, _make_stamp(path))
 
     def open_array(self) -> NDArray[Any]:

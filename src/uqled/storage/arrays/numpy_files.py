@@ -28,10 +28,10 @@ from uqled.storage.reading import (
 )
 from uqled.storage.zip_files import open_zip
 
-#: Bytes that hold every header: NumPy itself reads no longer ones.
+#: The longest header: NumPy itself reads no longer ones.
 HEADER_BYTES = 16_384
 _PIECE = 2**20  # bytes unpacked at a time
-_PACKED = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)  # as NumPy writes
+_ZIP_METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)  # as NumPy writes
 
 
 @dataclass(frozen=True)
@@ -120,7 +120,7 @@ class ArrayArchive:
         member = self._members[key]
         subject = f"array {key!r} in {name_file(self._path)}"
         with explain_file_problems(f"{self._path}::{key}", "Save it again"):
-            if member.compress_type not in _PACKED:
+            if member.compress_type not in _ZIP_METHODS:
                 raise FileError(
                     subject, "is not packed the way NumPy packs it", "Save it with NumPy"
                 )

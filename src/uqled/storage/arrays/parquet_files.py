@@ -28,8 +28,8 @@ from uqled.storage.tables.parquet_pages import list_pages, parse_footer, read_fo
 
 _FOOTER_BYTES = 65_536
 _PIECE_BYTES = 2**22  # decoded at a time: small enough to stay in the processor's cache
-_CHUNK_BYTES = 2**24  # of a row group, that is called cheap to read together
-_KEPT_CURSORS = 16  # files that a thread keeps its position in
+_CHUNK_BYTES = 2**24  # of a row group that counts as cheap to read at once
+_KEPT_CURSORS = 16  # files whose position a thread keeps
 
 _thread = threading.local()
 
@@ -54,7 +54,7 @@ class ParquetFile:
 
     @property
     def chunk_rows(self) -> int:
-        # Writers make groups of a million rows: of many classes, that is no block any more.
+        # Writers make groups of a million rows: with many classes, that is too large for a block.
         row_bytes = max(self.dtype.itemsize * prod(self.shape[1:]), 1)
         return min(self.group_rows, max(_CHUNK_BYTES // row_bytes, 1))
 
@@ -141,7 +141,7 @@ class _Cursor:
         row_bytes = max(file.dtype.itemsize * prod(file.shape[1:]), 1)
         self._batch_rows = min(max(_PIECE_BYTES // row_bytes, 1), 65_536)
         self._group, self._row = -1, 0
-        self._ahead: Any = None  # what was decoded and not asked for yet
+        self._ahead: Any = None  # decoded, but not requested yet
         self._batches: Iterator[Any] = iter(())
 
     def batches(self, start: int, stop: int) -> Iterator[Any]:

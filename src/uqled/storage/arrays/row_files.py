@@ -78,7 +78,7 @@ class NpyFile:
         if rows.dtype == self.dtype:
             self.place.read_into(_view_bytes(rows), at, direct_io=self.direct_io)
             return
-        # A remote file answers each request after a while: there, all is asked for at once.
+        # Each request to a remote file takes a while, so everything is requested at once.
         n = max(_PIECE_BYTES // max(row_bytes, 1), 1) if self.place.is_local else len(rows)
         for begin in range(0, len(rows), n):
             piece = rows[begin : begin + n]

@@ -266,10 +266,10 @@ def _open_passes(place: Location, names: Sequence[str], *, name: str, key: str |
             )
         elif (one.starts != first.starts).any():
             at = int(np.argmax(one.starts != first.starts)) - 1
-            wrong = one._arrays[at]
+            wrong_array = one._arrays[at]
             raise FileError(
-                name_file(wrong.place),
-                f"has {wrong.shape[0]} rows, where {first._arrays[at].shape[0]} of the same "
+                name_file(wrong_array.place),
+                f"has {wrong_array.shape[0]} rows, where {first._arrays[at].shape[0]} of the same "
                 f"samples are in {str(first._arrays[at].place)!r}",
                 "Cut all passes at the same rows",
             )
@@ -345,14 +345,14 @@ def _refuse_missing_number(folder: Location, names: Sequence[str]) -> None:
     if len(varying_places) > 1 or not (varying_places or total_places):
         return
     at = (varying_places or total_places)[0]
-    there = {int(field[at]) for field in fields}
-    expected_numbers = range(min(there), max(there) + 1)
+    present_numbers = {int(field[at]) for field in fields}
+    expected_numbers = range(min(present_numbers), max(present_numbers) + 1)
     if at in total_places:  # 00000-of-00005 says how many there are
         total = int(first[at + 2])
-        expected_numbers = range(1, total + 1) if total in there else range(total)
-    elif len(expected_numbers) > 2 * len(there):
+        expected_numbers = range(1, total + 1) if total in present_numbers else range(total)
+    elif len(expected_numbers) > 2 * len(present_numbers):
         return  # too sparse for a count: years, first rows, times
-    missing = sorted(set(expected_numbers) - there)
+    missing = sorted(set(expected_numbers) - present_numbers)
     if missing:
         width = min(len(field[at]) for field in fields)
         name = "".join([*first[:at], str(missing[0]).zfill(width), *first[at + 1 :]])

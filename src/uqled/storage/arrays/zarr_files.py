@@ -21,7 +21,7 @@ from uqled.storage.reading import explain_file_problems, name_file
 
 #: One of these says that a folder is an array or a group of arrays.
 ZARR_FILES = ("zarr.json", ".zarray", ".zgroup")
-#: How chunks may be packed. There are others, and one of them unpickles.
+#: The codecs that chunks may use. There are others, and one of them unpickles.
 _CODECS = frozenset(
     [
         *("bytes", "transpose", "sharding_indexed", "vlen-utf8", "shuffle", "delta", "astype"),
@@ -134,12 +134,12 @@ def _refuse_missing_chunk(
     place: Location, key: str | None, array: Any, tree: Sequence[Entry]
 ) -> None:
     """Zarr reads a chunk that is not there as zeros, which no probabilities are."""
-    there = {entry.name for entry in tree}
+    names = {entry.name for entry in tree}
     file_shape = array.shards or array.chunks  # what one file holds
     grid = tuple(ceil(n / of) for n, of in zip(array.shape, file_shape, strict=True))
     for index in _iterate_grid(grid):
         name = array.metadata.encode_chunk_key(index)
-        if (name if key is None else f"{key}/{name}") not in there:
+        if (name if key is None else f"{key}/{name}") not in names:
             row = index[-2] * file_shape[-2]
             raise FileError(
                 name_file(place),

@@ -58,7 +58,7 @@ def measure_expanded_bytes(array: Any) -> int:
     sizes = _measure_values(array)
     if isinstance(sizes, int):
         return sizes * len(array)
-    # As floats first: the sum of forged lengths may be more than whole numbers hold.
+    # As floats first: the sum of forged lengths may overflow integers.
     return int(sizes.sum() if sizes.sum(dtype=np.float64) < _TOO_MUCH else _TOO_MUCH)
 
 

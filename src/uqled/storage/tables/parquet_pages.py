@@ -22,7 +22,7 @@ _PAGE_FIELDS = {0: (5, 2), 2: (7, 2), 3: (8, 4)}
 _VALUES = 1  # the field within it that counts the values
 _MAX_DEPTH = 8  # structs within structs: Parquet has three
 _TAIL_BYTES = 8  # of the footer's length and the file's mark
-#: Numbers of the footer's fields: the row groups, their columns, and what is said of each.
+#: Numbers of the footer's fields: the row groups, their columns, and each column's metadata.
 _ROW_GROUPS, _GROUP_COLUMNS, _COLUMN_ABOUT = 4, 1, 3
 #: Of a column: its values, its packed bytes, and where data and dictionary begin.
 _COLUMN_FIELDS = (5, 7, 9, 11)
@@ -137,7 +137,7 @@ def _parse_struct(data: bytes, at: int, depth: int = 0) -> tuple[dict[int, Any],
 
 
 def _parse_value(data: bytes, at: int, kind: int, depth: int) -> tuple[Any, int]:
-    if kind in (1, 2):  # true and false are said by the kind itself
+    if kind in (1, 2):  # the kind itself says true or false
         return kind == 1, at
     if kind == 3:  # a byte
         return data[at], at + 1

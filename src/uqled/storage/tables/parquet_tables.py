@@ -50,7 +50,7 @@ def read_parquet_stream(file: BinaryIO, subject: str, columns: list[str] | None 
     if columns is not None:
         fields = [schema.field(schema.get_field_index(name)) for name in columns]
         schema = pa.schema(fields, schema.metadata)
-    # Texts in lists stay numbers of a dictionary until it is known how long they all are.
+    # Texts in lists stay dictionary indices until their total length is known.
     if encoded_paths := {chunk.path for group in groups for chunk in group if chunk.stays_encoded}:
         parquet = pq.ParquetFile(file, read_dictionary=sorted(encoded_paths))
     tables, total = [schema.empty_table()], 0

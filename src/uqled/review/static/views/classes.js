@@ -32,9 +32,9 @@ function drawList() {
   const note = makeElement("p", { class: "note" });
   const fill = () => {
     const typedText = search.value.trim().toLowerCase();
-    const fitting = rows.filter(({ index }) => names[index].toLowerCase().includes(typedText));
-    body.replaceChildren(...fitting.slice(0, ROWS).map(drawRow));
-    note.textContent = fitting.length > ROWS ? `${formatNumber(fitting.length - ROWS)} more: type a part of the name.` : "";
+    const matches = rows.filter(({ index }) => names[index].toLowerCase().includes(typedText));
+    body.replaceChildren(...matches.slice(0, ROWS).map(drawRow));
+    note.textContent = matches.length > ROWS ? `${formatNumber(matches.length - ROWS)} more: type a part of the name.` : "";
   };
   search.addEventListener("input", fill);
   const head = ["Class", "Labels", "Flagged", "Wrong, estimated", "Error rate"].map((text) => makeElement("th", { scope: "col" }, text));
@@ -63,7 +63,7 @@ export async function openClass(index) {
 function drawClass({ index, given, flagged, rate, taken_for, taken_from, typical, oddest, decision }) {
   const names = state.info.classes;
   const share = rate === null ? "" : ` About ${formatPercent(rate.value)} of the labels are wrong (${formatRange(rate.low, rate.high)}).`;
-  const confused = (title, pairs, toPair) =>
+  const drawPairs = (title, pairs, toPair) =>
     pairs.length ? makeElement("section", {}, makeElement("h3", {}, title), makeElement("ul", { class: "chips wrap" }, ...pairs.map(([k, n]) => makeElement("li", {}, makeElement("button", { type: "button", class: "chip", onclick: () => showPair(...toPair(k)) }, ...breakName(names[k]), ` ${formatNumber(n)}`))))) : null;
   const undo = decision ? makeElement("p", { class: "state relabel" }, `${describeClass(decision)}. `, makeElement("button", { type: "button", id: "class-undo", onclick: () => change(index, null) }, "Take it back")) : null;
   const heading = makeElement("h2", { tabindex: -1 }, ...breakName(names[index]));
@@ -80,8 +80,8 @@ function drawClass({ index, given, flagged, rate, taken_for, taken_from, typical
         makeElement("form", { class: "rename", onsubmit: (event) => rename(event, index) }, makeElement("input", { id: "class-name", maxlength: 200, "aria-label": "New name of the class", placeholder: "New name", autocomplete: "off" }), makeElement("button", { type: "submit" }, "Rename")),
       ),
       makeElement("p", { class: "note" }, "This changes all its labels when you export. Flags between merged classes leave the list. It can be taken back."),
-      confused("Its flags are taken for", taken_for, (k) => [index, k]),
-      confused("Labels that may belong to it", taken_from, (k) => [k, index]),
+      drawPairs("Its flags are taken for", taken_for, (k) => [index, k]),
+      drawPairs("Labels that may belong to it", taken_from, (k) => [k, index]),
       oddest.length ? drawStrip("Oddest", oddest, state.info, "odd", openSample) : null,
       typical.length ? drawStrip("Typical", typical, state.info, "typical", openSample) : null,
     ].filter(Boolean),
@@ -90,8 +90,8 @@ function drawClass({ index, given, flagged, rate, taken_for, taken_from, typical
 }
 
 async function merge(index) {
-  const others = state.info.classes.map((_, k) => k).filter((k) => k !== index);
-  const target = await pickClass(`Merge ${state.info.classes[index]} into which class?`, state.info.classes, [], { listed: others });
+  const otherClasses = state.info.classes.map((_, k) => k).filter((k) => k !== index);
+  const target = await pickClass(`Merge ${state.info.classes[index]} into which class?`, state.info.classes, [], { listed: otherClasses });
   if (target !== null) await change(index, "merge", { target });
 }
 
@@ -101,9 +101,9 @@ async function rename(event, index) {
   if (name) await change(index, "rename", { name });
 }
 
-async function change(index, action, more = {}) {
+async function change(index, action, details = {}) {
   try {
-    await send("api/class", { index, action, reviewer: reviewerName(), ...more });
+    await send("api/class", { index, action, reviewer: reviewerName(), ...details });
     announce(action ? "Saved. It can be taken back here." : "Taken back", true);
     renewEstimates();
     await openClass(index);

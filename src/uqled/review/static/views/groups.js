@@ -5,7 +5,7 @@ import { makeItem, onDecisions, saver } from "./decide.js";
 import { breakName, describeDecision, drawContent, formatNumber, makeElement, markColumns } from "./drawing.js";
 import { announce, find, state } from "./state.js";
 
-const FEW = 18; // samples that fit on a screen when they are shown larger
+const N_LARGE_TILES = 18; // samples that fit on a screen when they are shown larger
 
 let groups = [];
 let total = 0; // of groups, those behind the ones that are loaded among them
@@ -32,12 +32,12 @@ function draw() {
   }
   const names = state.info.classes;
   const question = group.given === null ? ["Labelled otherwise. Are these all ", makeElement("b", {}, ...breakName(names[group.suggested])), "?"] : ["Labelled ", makeElement("b", {}, ...breakName(names[group.given])), ". Are these all ", makeElement("b", {}, ...breakName(names[group.suggested])), "?"];
-  const errors = group.errors === null ? "" : ` About ${formatNumber(Math.round(group.errors))} of them are wrong labels.`;
-  const more = group.n_more ? ` ${formatNumber(group.n_more)} more of this kind follow.` : "";
+  const errorsText = group.errors === null ? "" : ` About ${formatNumber(Math.round(group.errors))} of them are wrong labels.`;
+  const moreText = group.n_more ? ` ${formatNumber(group.n_more)} more of this kind follow.` : "";
   const cards = group.samples.map((sample) => makeTile(sample, group));
   box.replaceChildren(
     makeElement("h2", {}, ...question),
-    makeElement("p", { class: "note" }, `Group ${formatNumber(at + 1)} of ${formatNumber(Math.max(total, groups.length))}: ${formatNumber(group.samples.length)} samples.${errors}${more} Click those that do not belong: they stay undecided.`),
+    makeElement("p", { class: "note" }, `Group ${formatNumber(at + 1)} of ${formatNumber(Math.max(total, groups.length))}: ${formatNumber(group.samples.length)} samples.${errorsText}${moreText} Click those that do not belong: they stay undecided.`),
     makeElement(
       "div",
       { class: "group-actions", role: "group", "aria-label": "Decide the group" },
@@ -47,17 +47,17 @@ function draw() {
       makeElement("button", { type: "button", onclick: () => moveGroup(-1), disabled: at === 0 }, "Previous"),
       makeElement("button", { type: "button", onclick: () => moveGroup(1), disabled: at + 1 >= total }, "Skip"),
     ),
-    makeElement("ul", { class: `sheet kind-${state.info.kind}${group.samples.length <= FEW ? " few" : ""}`, "aria-label": "Samples of the group" }, ...cards),
+    makeElement("ul", { class: `sheet kind-${state.info.kind}${group.samples.length <= N_LARGE_TILES ? " few" : ""}`, "aria-label": "Samples of the group" }, ...cards),
   );
 }
 
 function makeTile(sample, group) {
-  const out = exceptions.has(sample.index);
+  const isException = exceptions.has(sample.index);
   const name = group.given === null ? makeElement("span", { class: "caption" }, ...breakName(state.info.classes[sample.given])) : null;
-  const decided = sample.action ? makeElement("span", { class: "caption" }, describeDecision(sample.action, sample.label, state.info.classes)) : null;
+  const decision = sample.action ? makeElement("span", { class: "caption" }, describeDecision(sample.action, sample.label, state.info.classes)) : null;
   const content = drawContent(sample, state.info, "thumbnail");
   markColumns(content, sample.telling ?? []);
-  const button = makeElement("button", { type: "button", class: out ? "tile out" : "tile", "aria-pressed": String(!out), title: sample.id, "aria-label": `${sample.id}: ${out ? "left out" : "in the group"}` }, content, name, decided);
+  const button = makeElement("button", { type: "button", class: isException ? "tile out" : "tile", "aria-pressed": String(!isException), title: sample.id, "aria-label": `${sample.id}: ${isException ? "left out" : "in the group"}` }, content, name, decision);
   button.addEventListener("click", () => {
     if (exceptions.has(sample.index)) exceptions.delete(sample.index);
     else exceptions.add(sample.index);
@@ -71,9 +71,9 @@ function makeTile(sample, group) {
 export function decideGroup(action) {
   const group = groups[at];
   if (!group) return;
-  const chosen = group.samples.filter((sample) => !exceptions.has(sample.index));
-  if (!chosen.length) return announce("Every sample of this group is left out", true);
-  saver.decide(chosen.map((sample) => makeItem(sample, action)));
+  const samples = group.samples.filter((sample) => !exceptions.has(sample.index));
+  if (!samples.length) return announce("Every sample of this group is left out", true);
+  saver.decide(samples.map((sample) => makeItem(sample, action)));
   groups.splice(at, 1);
   total -= 1;
   exceptions = new Set();
@@ -99,7 +99,7 @@ export async function moveGroup(step) {
 onDecisions((rows) => {
   if (!isGrouped()) return;
   const samplesByIndex = new Map(groups.flatMap((group) => group.samples.map((sample) => [sample.index, sample])));
-  const reopened = rows.some((row) => row.action === null);
+  const isReopened = rows.some((row) => row.action === null);
   for (const row of rows) if (samplesByIndex.has(row.index)) Object.assign(samplesByIndex.get(row.index), row);
-  if (reopened) loadGroups({ place: at });
+  if (isReopened) loadGroups({ place: at });
 });

@@ -6,15 +6,15 @@ import { formatNumber, formatPercent, makeElement } from "./drawing.js";
 import { makePainter } from "./painter.js";
 import { find, state } from "./state.js";
 
-const NEAR = 12; // pixels within which a click means a point
-const FAR = 6; // pixels from which a press is no click
+const CLICK_RADIUS = 12; // pixels within which a click means a point
+const DRAG_DISTANCE = 6; // pixels from which a press is no click
 const STEP = 700; // milliseconds between looks at how far the map is
 const CORNERS = 180; // of a lasso, sent to the server
 const SLOW_FRAME = 34; // milliseconds: slower than thirty frames a second is seen as a stutter
 const QUICK_FRAME = 20; // milliseconds: there is time for more points
-const LEAST = 20_000; // points drawn while the map moves, however slow that is
-const REST = 200; // milliseconds without a movement after which all points are drawn
-const LISTED = 12; // classes in the legend
+const MIN_POINTS = 20_000; // points drawn while the map moves, however slow that is
+const REST_TIME = 200; // milliseconds without a movement after which all points are drawn
+const N_LISTED = 12; // classes in the legend
 
 let painter = null;
 let places = null; // [x, y, x, y, ...] from -1 to 1
@@ -50,13 +50,13 @@ async function checkMap(isReturn = false) {
 }
 
 function describe({ ready, basis, samples, laid_out, is_placing, share, seconds, seconds_left, problem }) {
-  const by = basis === "features" ? "" : " This run has no features, so samples are placed by their predicted probabilities. Runs of the default model have them.";
+  const basisNote = basis === "features" ? "" : " This run has no features, so samples are placed by their predicted probabilities. Runs of the default model have them.";
   if (problem) return `The map cannot be computed: ${problem}.`;
-  const others = samples - laid_out;
-  const between = others ? ` ${formatNumber(laid_out)} of them are laid out by t-SNE; each of the others lies between the most similar of these.` : "";
-  if (ready) return `${formatNumber(samples)} samples, with similar ones side by side. Draw around some to see them in the grid, click one to see it large.${between}${by}`;
-  const step = is_placing && others ? `placing ${formatNumber(others)} samples between those` : `laying out ${formatNumber(laid_out)} samples`;
-  return `This is a first draft. The map is being computed (${step}): ${formatPercent(share)}, ${formatDuration(seconds)} so far, about ${formatDuration(seconds_left)} left.${by}`;
+  const nPlaced = samples - laid_out;
+  const placedNote = nPlaced ? ` ${formatNumber(laid_out)} of them are laid out by t-SNE; each of the others lies between the most similar of these.` : "";
+  if (ready) return `${formatNumber(samples)} samples, with similar ones side by side. Draw around some to see them in the grid, click one to see it large.${placedNote}${basisNote}`;
+  const step = is_placing && nPlaced ? `placing ${formatNumber(nPlaced)} samples between those` : `laying out ${formatNumber(laid_out)} samples`;
+  return `This is a first draft. The map is being computed (${step}): ${formatPercent(share)}, ${formatDuration(seconds)} so far, about ${formatDuration(seconds_left)} left.${basisNote}`;
 }
 
 const formatDuration = (seconds) => (seconds < 90 ? `${Math.round(seconds)} s` : `${Math.round(seconds / 60)} min`);
@@ -117,24 +117,24 @@ function drawLegend(by, counts) {
     const steps = [0, 0.25, 0.5, 0.75, 1].map((p) => entry(chooseColour(by, Math.round(250 * p)), formatPercent(p)));
     return find("map-legend").replaceChildren(...steps);
   }
-  const most = counts.sort((a, b) => b[1] - a[1]);
-  const entries = most.slice(0, LISTED).map(([k, n]) => entry(chooseColour(by, k), `${names[k]} ${formatNumber(n)}`));
-  if (most.length > LISTED) entries.push(makeElement("li", {}, `and ${formatNumber(most.length - LISTED)} more`));
+  const largestFirst = counts.sort((a, b) => b[1] - a[1]);
+  const entries = largestFirst.slice(0, N_LISTED).map(([k, n]) => entry(chooseColour(by, k), `${names[k]} ${formatNumber(n)}`));
+  if (largestFirst.length > N_LISTED) entries.push(makeElement("li", {}, `and ${formatNumber(largestFirst.length - N_LISTED)} more`));
   find("map-legend").replaceChildren(...entries);
 }
 
 // ---- drawing and moving
 
-let waiting = false;
-let budget = LEAST; // points that are drawn while the map moves
+let isFrameWaiting = false;
+let budget = MIN_POINTS; // points that are drawn while the map moves
 let lastMove = 0; // when that was last done, 0: the map rests
-let resting = null; // draws all points when it has not moved for a while
+let restTimer = null; // draws all points when it has not moved for a while
 
 function draw() {
-  if (waiting) return;
-  waiting = true;
+  if (isFrameWaiting) return;
+  isFrameWaiting = true;
   requestAnimationFrame(() => {
-    waiting = false;
+    isFrameWaiting = false;
     painter.draw(view, Infinity);
     drawAbove();
   });
@@ -143,19 +143,19 @@ function draw() {
 // A frame of a movement, or the first one: as many points as can be drawn without a stutter, all of
 // them when it rests.
 function drawMoving() {
-  clearTimeout(resting);
-  resting = setTimeout(() => {
+  clearTimeout(restTimer);
+  restTimer = setTimeout(() => {
     lastMove = 0;
     draw();
-  }, REST);
-  if (waiting) return;
-  waiting = true;
+  }, REST_TIME);
+  if (isFrameWaiting) return;
+  isFrameWaiting = true;
   requestAnimationFrame((now) => {
-    waiting = false;
+    isFrameWaiting = false;
     const n = places ? places.length / 2 : 0;
     const frame = lastMove ? now - lastMove : QUICK_FRAME; // milliseconds
     lastMove = now;
-    if (frame > SLOW_FRAME) budget = Math.max(LEAST, Math.min(n, budget) * Math.max(0.1, QUICK_FRAME / frame));
+    if (frame > SLOW_FRAME) budget = Math.max(MIN_POINTS, Math.min(n, budget) * Math.max(0.1, QUICK_FRAME / frame));
     else if (frame < QUICK_FRAME) budget = Math.min(n, 1.05 * budget);
     painter.draw(view, budget);
     drawAbove();
@@ -194,15 +194,15 @@ function pan(dx, dy) {
 }
 
 // The nearest point to a place on the canvas, so many pixels from it at the most; or -1.
-function findNearest(x, y, most = NEAR) {
+function findNearest(x, y, radius = CLICK_RADIUS) {
   const [mapX, mapY] = toMap(x, y);
-  let best = -1;
-  let least = (most / measureHalf()) ** 2;
+  let nearestPoint = -1;
+  let smallestDistance = (radius / measureHalf()) ** 2;
   for (let i = 0; i < places.length / 2; i += 1) {
     const d = (places[2 * i] - mapX) ** 2 + (places[2 * i + 1] - mapY) ** 2;
-    if (d < least) [least, best] = [d, i];
+    if (d < smallestDistance) [smallestDistance, nearestPoint] = [d, i];
   }
-  return best;
+  return nearestPoint;
 }
 
 // Corners in whole thousandths, as the server takes them.
@@ -213,7 +213,7 @@ function choose(corners) {
   chooseSamples(text);
 }
 
-const isFar = ([x, y], [otherX, otherY]) => Math.hypot(x - otherX, y - otherY) > FAR;
+const isFar = ([x, y], [otherX, otherY]) => Math.hypot(x - otherX, y - otherY) > DRAG_DISTANCE;
 
 function begin() {
   const canvas = find("map-canvas");

@@ -9,10 +9,10 @@ precision mediump float; varying vec4 inside;
 void main() { vec2 p = gl_PointCoord - 0.5; if (dot(p, p) > 0.25) discard; gl_FragColor = vec4(inside.rgb, 1.0); }`;
 
 // `above` is a second canvas for the lasso.
-export function makePainter(canvas, above) {
+export function makePainter(canvas, lassoCanvas) {
   const gl = canvas.getContext("webgl", { antialias: false, preserveDrawingBuffer: true });
   const points = gl ? makeCardPainter(gl) : makePlainPainter(canvas.getContext("2d"));
-  const over = above.getContext("2d");
+  const lassoContext = lassoCanvas.getContext("2d");
   let order = new Uint32Array();
   const painter = {
     width: 0,
@@ -35,8 +35,8 @@ export function makePainter(canvas, above) {
     resize(width, height) {
       const ratio = Math.min(2, window.devicePixelRatio || 1);
       Object.assign(painter, { width, height });
-      for (const one of [canvas, above]) Object.assign(one, { width: Math.round(width * ratio), height: Math.round(height * ratio) });
-      over.scale(ratio, ratio);
+      for (const one of [canvas, lassoCanvas]) Object.assign(one, { width: Math.round(width * ratio), height: Math.round(height * ratio) });
+      lassoContext.scale(ratio, ratio);
       points.ratio = ratio;
     },
     // At most so many points: fewer while the map moves, where all of them would take too long.
@@ -46,18 +46,18 @@ export function makePainter(canvas, above) {
     },
     // The lasso, or a cross in the middle for those who choose by keyboard.
     drawAbove(path, isCross) {
-      over.clearRect(0, 0, painter.width, painter.height);
-      over.strokeStyle = "rgb(43 95 199)";
-      over.lineWidth = 1.5;
+      lassoContext.clearRect(0, 0, painter.width, painter.height);
+      lassoContext.strokeStyle = "rgb(43 95 199)";
+      lassoContext.lineWidth = 1.5;
       const [x, y] = [painter.width / 2, painter.height / 2];
-      if (isCross) over.stroke(new Path2D(`M${x - 12} ${y}H${x - 3}M${x + 3} ${y}H${x + 12}M${x} ${y - 12}V${y - 3}M${x} ${y + 3}V${y + 12}`));
+      if (isCross) lassoContext.stroke(new Path2D(`M${x - 12} ${y}H${x - 3}M${x + 3} ${y}H${x + 12}M${x} ${y - 12}V${y - 3}M${x} ${y + 3}V${y + 12}`));
       if (path.length < 2) return;
-      over.beginPath();
-      path.forEach(([x, y], at) => (at ? over.lineTo(x, y) : over.moveTo(x, y)));
-      over.closePath();
-      over.fillStyle = "rgb(43 95 199 / 15%)";
-      over.fill();
-      over.stroke();
+      lassoContext.beginPath();
+      path.forEach(([x, y], at) => (at ? lassoContext.lineTo(x, y) : lassoContext.moveTo(x, y)));
+      lassoContext.closePath();
+      lassoContext.fillStyle = "rgb(43 95 199 / 15%)";
+      lassoContext.fill();
+      lassoContext.stroke();
     },
   };
   return painter;
@@ -105,7 +105,7 @@ function makeCardPainter(gl) {
   };
   const uniform = (name) => gl.getUniformLocation(program, name);
   let n = 0;
-  let ready = false;
+  let hasColours = false;
   return {
     ratio: 1,
     setPlaces(places) {
@@ -113,14 +113,14 @@ function makeCardPainter(gl) {
       fill("place", places, 2, gl.FLOAT, false);
     },
     setColours(colours) {
-      ready = true;
+      hasColours = true;
       fill("colour", colours, 4, gl.UNSIGNED_BYTE, true);
     },
     draw(view, half, width, height, most) {
       gl.viewport(0, 0, gl.drawingBufferWidth, gl.drawingBufferHeight);
       gl.clearColor(0, 0, 0, 0);
       gl.clear(gl.COLOR_BUFFER_BIT);
-      if (!ready) return;
+      if (!hasColours) return;
       gl.uniform2f(uniform("middle"), view.x, view.y);
       gl.uniform2f(uniform("factor"), (2 * half) / width, (2 * half) / height);
       gl.uniform1f(uniform("size"), choosePointSize(n, view.scale) * this.ratio);

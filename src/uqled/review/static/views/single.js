@@ -43,8 +43,8 @@ function draw(sample, answer) {
   if (answer && state.info.kind === "texts") markWords(figure.querySelector(".text"), answer.evidence.words);
   if (answer && state.info.kind === "table") markColumns(figure.querySelector(".row"), answer.evidence.columns.map(([name]) => name));
   // A picture that is on the page stays, with its zoom.
-  const same = drawnIndex === sample.index && state.info.kind === "images" && box.querySelector("figure");
-  box.replaceChildren(same || figure, about, evidence);
-  if (!same && state.info.kind === "images") watchZoom(figure);
+  const drawnFigure = drawnIndex === sample.index && state.info.kind === "images" && box.querySelector("figure");
+  box.replaceChildren(drawnFigure || figure, about, evidence);
+  if (!drawnFigure && state.info.kind === "images") watchZoom(figure);
   drawnIndex = sample.index;
 }

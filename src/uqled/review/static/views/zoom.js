@@ -1,7 +1,7 @@
 // A picture in its own resolution: zoom with the wheel, two fingers, a double click or Z; drag to
 // move it.
 
-const LARGEST = 16; // times the size that fits
+const MAX_SCALE = 16; // times the size that fits
 let current = null; // the figure that Z zooms
 
 export function watchZoom(figure) {
@@ -45,14 +45,14 @@ export function toggleZoom() {
 }
 
 function toggle(view, x, y) {
-  const fitted = view.image.getBoundingClientRect().width / view.scale;
-  const contained = Math.min(fitted, (view.image.getBoundingClientRect().height / view.scale) * (view.image.naturalWidth / Math.max(1, view.image.naturalHeight)));
-  zoom(view, view.scale > 1.01 ? 1 : Math.max(2.5, view.image.naturalWidth / Math.max(1, contained)), x, y);
+  const shownWidth = view.image.getBoundingClientRect().width / view.scale;
+  const fittingWidth = Math.min(shownWidth, (view.image.getBoundingClientRect().height / view.scale) * (view.image.naturalWidth / Math.max(1, view.image.naturalHeight)));
+  zoom(view, view.scale > 1.01 ? 1 : Math.max(2.5, view.image.naturalWidth / Math.max(1, fittingWidth)), x, y);
 }
 
 // The point under the pointer stays where it is.
 function zoom(view, newScale, clientX, clientY) {
-  const scale = Math.min(LARGEST, Math.max(1, newScale));
+  const scale = Math.min(MAX_SCALE, Math.max(1, newScale));
   const box = view.figure.getBoundingClientRect();
   const [x, y] = [clientX - box.left - box.width / 2, clientY - box.top - box.height / 2];
   view.x = x - ((x - view.x) * scale) / view.scale;
