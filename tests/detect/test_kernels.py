@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import naive
+import uqled
 from made_predictions import make_predictions
 from uqled.detect.core.kernels import (
     BOUND_SLACK,
@@ -19,6 +20,7 @@ from uqled.detect.core.kernels import (
     plain,
 )
 from uqled.detect.core.rows import make_threshold_keys, view_as_keys
+from uqled.errors import InputError
 
 
 @pytest.fixture(params=["compiled", "interpreted", "numpy"])
@@ -208,6 +210,28 @@ def test_first_bad_row(run, change, bad):
     thresholds, labels = view_as_keys(np.ones(4)), np.zeros(9, np.int64)
     keys = view_as_keys(rows)
     assert run(compiled_rows.scan_rows, rows, keys, labels, thresholds, 1e-3, False, *out) == bad
+
+
+def test_pieces_of_a_block_give_what_the_block_gives(monkeypatch):
+    p = make_predictions(N=101, K=4, F=3)
+    methods = ["all", ["cl-mcd-m", "cl-mcd-mi", "cl-mcd-vr", "cl-mcd-sd"]]
+
+    def find_all():
+        every = (uqled.find_label_errors(p.labels, p.softmax, p.passes, method=m) for m in methods)
+        return {name: one for errors in every for name, one in errors.by_method.items()}
+
+    whole = find_all()
+    monkeypatch.setattr(plain, "_PIECE_VALUES", 41)  # pieces of ten rows, and one of one row
+    in_pieces = find_all()
+    assert len(whole) == 18
+    for name, one in whole.items():
+        for column in ("mask", "scores", "best", "votes", "entropy", "mutual_information"):
+            assert (getattr(in_pieces[name], column) == getattr(one, column)).all(), (name, column)
+    rows = p.softmax.copy()
+    rows[57] *= 2
+    assert plain.find_bad_row(rows, view_as_keys(rows), 1e-3) == 57
+    with pytest.raises(InputError, match="row 57"):
+        uqled.find_label_errors(p.labels, rows)
 
 
 def test_negative_zero_is_a_probability(run):

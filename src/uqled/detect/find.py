@@ -234,7 +234,13 @@ def collect_evidence(sweeps: Sweeps, request: DetectionRequest) -> SweepEvidence
     plan = request.plan_sweeps(F, has_softmax=inputs.softmax is not None)
     statistics = sweeps.collect_class_statistics(plan.members)
     joints = sweeps.count_confident_joints(
-        plan.members, statistics, keep_confident=plan.keep_confident, with_margin=plan.with_margin
+        plan.members,
+        statistics,
+        keep_confident=plan.keep_confident,
+        with_margin=plan.with_margin,
+        with_votes=request.asks_for_probabilities
+        and F > 1
+        and {Member(f) for f in range(F)} <= set(plan.members),
     )
     joints.pairs = {
         member: calibrate_joint(counter.get_joint(), statistics.class_counts)

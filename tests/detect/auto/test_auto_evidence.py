@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 
 import naive
+import uqled
+from made_predictions import make_predictions
 from uqled.detect.auto import evidence, explanations
 from uqled.detect.auto.evidence import (
     BANDS,
@@ -75,6 +77,20 @@ def test_votes_are_counted(kernels):
     counts = np.zeros(2, np.int64)
     kernels.count_votes(view_as_keys(passes.reshape(-1, 5)), 0, 60, 4, labels, counts)
     assert tuple(counts) == naive.contradictions(passes, labels)
+
+
+@pytest.mark.usefixtures("every_kernel")
+@pytest.mark.parametrize("threads", [1, 2])
+def test_votes_counted_with_the_confident_joint_are_those_of_a_sweep_of_their_own(threads):
+    p = make_predictions(N=300, F=4, dtype=np.float32)
+    alone, among_all = (
+        uqled.find_label_errors(p.labels, p.softmax, p.passes, method=method, threads=threads)
+        for method in ("auto", "all")
+    )
+    assert (alone.scores == among_all.scores).all()
+    assert alone.estimate.readings["members"].sum() == pytest.approx(
+        VoteCounts(*naive.contradictions(p.passes, p.labels), 4, 300).estimate_errors(None), 0.02
+    )
 
 
 def test_members_that_err_independently_tell_how_many_labels_are_wrong():

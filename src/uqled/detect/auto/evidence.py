@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from uqled.detect.core.kernels.plain import find_largest
 from uqled.uncertainty import PassesKind
 
 Floats = NDArray[np.float64]
@@ -200,10 +201,11 @@ class Quantiles:
         rows, K = sample.rows, sample.rows.shape[1]
         G, B = K if K <= PAIR_CLASSES else 1, len(BANDS)
         limits, shares = np.full((B, G, K), -1, np.float32), np.zeros((B, G, K))
-        group = rows.argmax(axis=1) if G > 1 else np.zeros(len(rows), np.int64)
+        columns = rows.T.copy()  # [K,n]
+        group = find_largest(columns) if G > 1 else np.zeros(len(rows), np.int64)
         order = np.argsort(group.astype(np.int16), kind="stable")  # which is linear in 16 bits
         starts = [0, *np.cumsum(np.bincount(group, minlength=G)).tolist()]
-        columns = np.take(rows.T, order, axis=1)  # [K,n] the samples of a group side by side
+        columns = columns.take(order, axis=1)  # the samples of a group side by side
         for g in range(G):
             n = starts[g + 1] - starts[g]
             if n < LEAST_ROWS:

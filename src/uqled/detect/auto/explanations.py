@@ -75,7 +75,7 @@ def estimate_error_probabilities(
     sweeps: Sweeps, joints: ConfidentJoints, passes_kind: PassesKind | None = None
 ) -> AutoResult:
     """One more sweep, after that of the confident joint, whose counts are calibrated already."""
-    scan = scan_alternatives(sweeps, choose_step(sweeps.N, sweeps.K))
+    scan = scan_alternatives(sweeps, choose_step(sweeps.N, sweeps.K), votes=joints.votes)
     source, calibration = choose_calibrated_source(scan.rows, sweeps.engine)
     alternatives, quantiles = scan.alternatives[source], Quantiles.of(scan.rows[source])
     bands = BandCounts.of(alternatives, quantiles)
@@ -98,9 +98,11 @@ class Scan:
     """None without at least two passes."""
 
 
-def scan_alternatives(sweeps: Sweeps, step: int, first: int = 0) -> Scan:
+def scan_alternatives(
+    sweeps: Sweeps, step: int, first: int = 0, *, votes: Ints | None = None
+) -> Scan:
     """One sweep. The samples are `first` and those that follow; every `step`-th one of all is kept
-    with its whole row."""
+    with its whole row. `votes` are the counts of the passes' votes, if they are known."""
     inputs, N, labels = sweeps.inputs, sweeps.N, sweeps.inputs.labels.codes
     passes = inputs.passes
     sources: list[PlainSource] = ["softmax"] if inputs.softmax is not None else []
@@ -124,7 +126,7 @@ def scan_alternatives(sweeps: Sweeps, step: int, first: int = 0) -> Scan:
             rows_of_step = slice((-first - block[0]) % step, None, step)
             rows[s] = np.array(data.rows[s][rows_of_step], np.float32)
         counts = np.zeros(2, np.int64)
-        if n_passes > 1:
+        if n_passes > 1 and votes is None:
             pass_rows = data.passes
             assert pass_rows is not None
             keys = view_as_keys(pass_rows.flat)
@@ -134,9 +136,9 @@ def scan_alternatives(sweeps: Sweeps, step: int, first: int = 0) -> Scan:
         return rows, counts
 
     columns: dict[PlainSource, list[Any]] = {s: [] for s in sources}
-    counts = np.zeros(2, np.int64)
+    counts = np.zeros(2, np.int64) if votes is None else votes
     for _, (rows, more) in sweeps.map_blocks("probabilities", scan_block):
-        counts += more
+        counts = counts + more
         for s in sources:
             columns[s].append(rows[s])
     sampled_labels = labels[(-first) % step :: step]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from math import prod
 from types import ModuleType
@@ -45,6 +45,10 @@ class Inputs:
     """Compute margins in the rows' own precision."""
     are_distributions: bool = True
     """Rows must be probability distributions."""
+    _means: dict[tuple[int, int], NDArray[np.float64]] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
+    """(start, stop) -> [n,K] the mean of the passes of that block, of small data."""
 
     @cached_property
     def kernels(self) -> ModuleType:
@@ -86,14 +90,23 @@ class Inputs:
         if "mean" in sources:
             assert block is not None
             assert self.passes is not None
-            shape = stop - start, self.passes.n_classes
-            mean = self.passes.get_buffer("mean", shape, np.dtype(np.float64))
-            self.kernels.average_passes(
-                block.flat, block.first, block.step, self.passes.n_passes, mean
-            )
-            mean.flags.writeable = False
-            rows["mean"] = mean
+            rows["mean"] = self._average_passes(block, start, stop)
         return BlockProbabilities(self.labels.codes[start:stop], rows, block)
+
+    def _average_passes(self, block: RowBlock, start: int, stop: int) -> NDArray[np.float64]:
+        """[n,K] the mean of the passes of a block; of small data it is kept for the next sweep."""
+        assert self.passes is not None
+        if (start, stop) in self._means:
+            return self._means[start, stop]
+        shape = stop - start, self.passes.n_classes
+        mean: NDArray[np.float64]
+        if self.are_small:
+            mean = self._means[start, stop] = np.empty(shape)
+        else:
+            mean = self.passes.get_buffer("mean", shape, np.dtype(np.float64))
+        self.kernels.average_passes(block.flat, block.first, block.step, self.passes.n_passes, mean)
+        mean.flags.writeable = False
+        return mean
 
     def get_tolerance(self, source: ProbabilitySource) -> float:
         """How far a row's sum may be from 1. Sweep 2 checks only the softmax, because sweep 1 has

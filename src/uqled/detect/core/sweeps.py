@@ -85,6 +85,9 @@ class ConfidentJoints:
     """[N] self-confidence minus the largest other probability of the softmax, if requested."""
     disagreements: dict[ProbabilitySource, Disagreements] = field(default_factory=dict)
     """First cuts of the third sweep."""
+    votes: NDArray[np.int64] | None = None
+    """How often a pass predicts another class than the label, and how often two passes predict
+    different classes; if requested."""
 
 
 class Sweeps:
@@ -147,8 +150,10 @@ class Sweeps:
         *,
         keep_confident: Collection[Member] = (),
         with_margin: bool = False,
+        with_votes: bool = False,
     ) -> ConfidentJoints:
-        """Sweep 2. `keep_confident` names members whose confident class per sample is needed."""
+        """Sweep 2. `keep_confident` names members whose confident class per sample is needed;
+        votes need a member of each pass."""
         N, K, single_precision = self.N, self.K, self.inputs.single_precision
         sources = list_sources(members)
         joints = ConfidentJoints(
@@ -157,16 +162,19 @@ class Sweeps:
             agrees={source: np.empty(N, np.bool_) for source in sources},
             confident_class={member: np.empty(N, np.int32) for member in keep_confident},
             margin=np.empty(N) if with_margin else None,
+            votes=np.zeros(2, np.int64) if with_votes else None,
         )
 
-        def process_block(block: tuple[int, int]) -> tuple[dict[Any, Any], dict[Any, Any]]:
-            """The block's confident classes by member and disagreements by source; its columns are
-            written in place."""
+        def process_block(block: tuple[int, int]) -> tuple[dict[Any, Any], dict[Any, Any], Any]:
+            """The block's confident classes by member, disagreements by source and votes; its
+            columns are written in place."""
             start, stop = block
             at, n = slice(start, stop), stop - start
             data = self.inputs.read_block(sources, start, stop)
             confident: dict[Any, Any] = {}
             disagreements: dict[Any, Any] = {}
+            predictions: list[NDArray[np.int32]] = []  # of the passes before
+            votes = np.zeros(2, np.int64)
             for source in sources:
                 rows = data.rows[source]
                 keys = self.inputs.make_keys(rows)
@@ -184,6 +192,10 @@ class Sweeps:
                 disagreements[source] = Disagreements.from_block(
                     data.labels, predicted, lead, start
                 )
+                if with_votes and isinstance(source, int):
+                    votes[0] += len(disagreements[source].index)
+                    votes[1] += sum(np.count_nonzero(predicted != other) for other in predictions)
+                    predictions.append(predicted)
                 for member in members:
                     if member.source == source:
                         confident[member] = without_limit
@@ -196,10 +208,10 @@ class Sweeps:
                 other = np.empty(n)
                 self.inputs.kernels.find_best_other(data.rows["softmax"], data.labels, other)
                 joints.margin[at] = statistics.self_confidence["softmax"][at] - other
-            return confident, disagreements
+            return confident, disagreements, votes
 
         blocks: dict[ProbabilitySource, list[Disagreements]] = {source: [] for source in sources}
-        for block, (confident, disagreements) in self.map_blocks(
+        for block, (confident, disagreements, votes) in self.map_blocks(
             "sweep 2 of 3, confident joint", process_block
         ):
             at = slice(*block)
@@ -209,6 +221,8 @@ class Sweeps:
                 column[at] = confident[member]
             for source, entries in disagreements.items():
                 blocks[source].append(entries)
+            if joints.votes is not None:
+                joints.votes += votes
         joints.disagreements = {s: Disagreements.concatenate(parts) for s, parts in blocks.items()}
         return joints
 
@@ -249,9 +263,12 @@ class Sweeps:
             return self.fill_heaps(heaps)
         # Samples predicted as labelled have the smallest margins. Offered last, most are not read.
         heaps = self.fill_heaps(heaps, {m: ~joints.agrees[m.source] for m in heaps})
+        open_classes = {member: top.find_open_classes() for member, top in heaps.items()}
+        if not any(is_open.any() for is_open in open_classes.values()):
+            return heaps
         rest = {
-            member: joints.agrees[member.source] & top.find_open_classes()[labels]
-            for member, top in heaps.items()
+            member: joints.agrees[member.source] & is_open[labels]
+            for member, is_open in open_classes.items()
         }
         if any(offered.any() for offered in rest.values()):
             heaps = self.fill_heaps(heaps, rest)

@@ -188,9 +188,9 @@ class Driver:
 
     def _waves(self) -> list[tuple[int, int]]:
         """The waves of parts in sweep 3: if there are more parts than workers, first a sixteenth of
-        them, then four times as many, then the rest."""
-        n = len(self.parts)
-        first = max(self.engine.workers, -(-n // 16))
+        them, then four times as many, then the rest. The first two keep every worker busy."""
+        n, workers = len(self.parts), self.engine.workers
+        first = workers * -(-n // (16 * workers))
         ends = sorted({min(end, n) for end in (first, 4 * first, n)})
         return list(zip([0, *ends], ends, strict=False))
 

@@ -3,11 +3,13 @@
 What each writes is said there.
 
 Rows are transposed first: NumPy goes through a long row per class many times faster than through a
-short one per sample.
+short one per sample. A block is processed in pieces, so that what is computed from a piece stays in
+the core's cache.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -18,12 +20,21 @@ from uqled.detect.core.kernels import LAST_INDEX, SLACK, UNIT
 Rows = NDArray[Any]
 Ints = NDArray[Any]
 
+#: Values of a piece: a few arrays of this size, in double precision, stay in the second cache.
+_PIECE_VALUES = 2**16
+
 
 # -- rows -----------------------------------------------------------------------------------------
 
 
 def find_bad_row(rows: Rows, keys: Ints, tolerance: float) -> int:  # noqa: ARG001 - as compiled
-    return -1 if tolerance == np.inf else _find_bad_column(_transpose(rows), tolerance)
+    if tolerance == np.inf:
+        return -1
+    for at in _split_rows(rows):
+        bad = _find_bad_column(_transpose(rows[at]), tolerance)
+        if bad >= 0:
+            return int(at.start + bad)
+    return -1
 
 
 def read_given_probability(rows: Rows, labels: Ints, out: Rows) -> None:
@@ -31,7 +42,8 @@ def read_given_probability(rows: Rows, labels: Ints, out: Rows) -> None:
 
 
 def find_best_other(rows: Rows, labels: Ints, out: Rows) -> None:
-    out[:] = _hide_labels(_transpose(rows), labels).max(axis=0)
+    for at in _split_rows(rows):
+        out[at] = _hide_labels(_transpose(rows[at]), labels[at]).max(axis=0)
 
 
 def add_class_sums(labels: Ints, values: Rows, sums: Ints) -> None:
@@ -40,20 +52,24 @@ def add_class_sums(labels: Ints, values: Rows, sums: Ints) -> None:
 
 
 def average_passes(flat: Rows, first: int, step: int, F: int, out: Rows) -> None:
-    out[:] = 0.0
-    for rows in _split_passes(flat, first, step, F, len(out)):
-        out += rows
-    out /= F
+    passes = _split_passes(flat, first, step, F, len(out))
+    for at in _split_rows(out):
+        mean = out[at]
+        mean[:] = 0.0
+        for rows in passes:
+            mean += rows[at]
+        mean /= F
 
 
 def measure_uncertainty(
     flat: Rows, first: int, step: int, F: int, mean: Rows, entropy: Rows, mutual_information: Rows
 ) -> None:
-    total = _compute_entropy(mean)
     passes = _split_passes(flat, first, step, F, len(mean))
-    within = sum(_compute_entropy(rows) for rows in passes)
-    entropy[:] = np.maximum(total, 0.0)
-    mutual_information[:] = np.maximum(total - within / F, 0.0)
+    for at in _split_rows(mean):
+        total = _compute_entropy(mean[at])
+        within = sum(_compute_entropy(rows[at]) for rows in passes)
+        entropy[at] = np.maximum(total, 0.0)
+        mutual_information[at] = np.maximum(total - within / F, 0.0)
 
 
 def measure_margins(mean: Rows, out: Rows) -> None:
@@ -87,26 +103,56 @@ def scan_rows(
     agrees: Ints,
     lead: Rows,
 ) -> int:
+    with np.errstate(invalid="ignore"):  # of infinite values, which are refused
+        for at in _split_rows(rows):
+            bad = _scan_piece(
+                rows[at], keys[at], labels[at], thresholds, tolerance, single_precision,
+                confident[at], predicted[at], agrees[at], lead[at],
+            )  # fmt: skip
+            if bad >= 0:
+                return int(at.start + bad)
+    return -1
+
+
+def _scan_piece(
+    rows: Rows,
+    keys: Ints,
+    labels: Ints,
+    thresholds: Ints,
+    tolerance: float,
+    single_precision: bool,
+    confident: Ints,
+    predicted: Ints,
+    agrees: Ints,
+    lead: Rows,
+) -> int:
     columns = _transpose(rows)
     is_view = np.may_share_memory(rows, keys)
     key_columns = columns.view(keys.dtype) if is_view else _transpose(keys)
-    predicted[:] = _find_largest(key_columns)
-    confident[:] = _choose_confident(key_columns >= thresholds[:, None], predicted)
-    given, top = _take_class(rows, labels), _take_class(rows, predicted)
-    with np.errstate(invalid="ignore"):  # of infinite values, which are refused below
-        lead[:] = top - given if single_precision else top.astype(np.float64) - given
-    raised = given + np.float32(SLACK) if single_precision else given.astype(np.float64) + SLACK
-    raised, top = raised.astype(np.float64, copy=False), top.astype(np.float64, copy=False)
-    agrees[:] = (raised > top) | ((raised == top) & (labels <= predicted))
+    largest = key_columns.max(axis=0)
+    predicted[:] = _find_first(key_columns == largest)
+    _choose_confident(key_columns >= thresholds[:, None], predicted, confident)
+    given, top = _take_class(rows, labels), largest.view(rows.dtype)
+    if not is_view:
+        top = _take_class(rows, predicted)
+    if not single_precision:
+        given, top = given.astype(np.float64, copy=False), top.astype(np.float64, copy=False)
+    np.subtract(top, given, out=lead)
+    raised = given + (np.float32(SLACK) if single_precision else SLACK)
+    np.greater(raised, top, out=agrees)
+    is_tied = raised == top
+    if is_tied.any():
+        agrees |= is_tied & (labels <= predicted)
     return -1 if tolerance == np.inf else _find_bad_column(columns, tolerance)
 
 
 def find_confident_within_limits(
     keys: Ints, thresholds: Ints, uncertainty: Rows, limits: Rows, predicted: Ints, confident: Ints
 ) -> None:
-    is_reached = _transpose(keys) >= thresholds[:, None]
-    is_reached &= uncertainty <= limits[:, None]
-    confident[:] = _choose_confident(is_reached, predicted)
+    for at in _split_rows(keys):
+        is_reached = _transpose(keys[at]) >= thresholds[:, None]
+        is_reached &= uncertainty[at] <= limits[:, None]
+        _choose_confident(is_reached, predicted[at], confident[at])
 
 
 def count_pairs(labels: Ints, confident: Ints, counts: Ints) -> None:
@@ -116,10 +162,11 @@ def count_pairs(labels: Ints, confident: Ints, counts: Ints) -> None:
 
 
 def find_alternatives(rows: Rows, labels: Ints, other: Ints, given: Rows, best: Rows) -> None:
-    others = _hide_labels(_transpose(rows).astype(np.float32, copy=False), labels)
-    top = others.max(axis=0)
-    other[:] = _find_first(others == top)
-    given[:], best[:] = _take_class(rows, labels), top
+    given[:] = _take_class(rows, labels)
+    for at in _split_rows(rows):
+        others = _hide_labels(_transpose(rows[at]).astype(np.float32, copy=False), labels[at])
+        best[at] = top = others.max(axis=0)
+        other[at] = _find_first(others == top)
 
 
 def count_votes(keys: Ints, first: int, step: int, F: int, labels: Ints, counts: Ints) -> None:
@@ -127,6 +174,14 @@ def count_votes(keys: Ints, first: int, step: int, F: int, labels: Ints, counts:
     counts[0] += np.count_nonzero(votes != labels)
     for f in range(1, F):
         counts[1] += np.count_nonzero(votes[:f] != votes[f])
+
+
+def _split_rows(rows: Rows) -> Iterator[slice]:
+    """The rows of each piece."""
+    n, K = rows.shape
+    size = max(1, _PIECE_VALUES // K)
+    for start in range(0, n, size):
+        yield slice(start, min(start + size, n))
 
 
 def _transpose(rows: Rows) -> Rows:
@@ -157,21 +212,27 @@ def _find_bad_column(columns: Rows, tolerance: float) -> int:
 
 def _find_first(is_it: Rows) -> Ints:
     """[n] the first class [K,n] that is true, K if none is."""
-    K = len(is_it)
-    down = np.arange(K, 0, -1, dtype=np.uint8 if K < 256 else np.int32)
-    first: Ints = K - np.max(is_it * down[:, None], axis=0).astype(np.int32)
+    K, dtype = len(is_it), _choose_counter(len(is_it))
+    first: Ints = dtype(K) - (is_it * np.arange(K, 0, -1, dtype=dtype)[:, None]).max(axis=0)
     return first
 
 
-def _find_largest(columns: Rows) -> Ints:
+def _choose_counter(K: int) -> type[np.uint8 | np.int32]:
+    """The integers that hold numbers up to K."""
+    return np.uint8 if K < 256 else np.int32
+
+
+def find_largest(columns: Rows) -> Ints:
     """[n] the class of the largest value [K,n], ties to the lower class."""
     return _find_first(columns == columns.max(axis=0))
 
 
-def _choose_confident(is_reached: Rows, predicted: Ints) -> Ints:
-    """[n] the only class that is reached, the predicted class if several are, -1 if none is."""
-    hits = is_reached.sum(axis=0, dtype=np.int32)
-    return np.where(hits == 1, _find_first(is_reached), np.where(hits > 1, predicted, -1))
+def _choose_confident(is_reached: Rows, predicted: Ints, out: Ints) -> None:
+    """Write the only class that is reached, the predicted class if several are, -1 if none is."""
+    hits = is_reached.sum(axis=0, dtype=_choose_counter(len(is_reached)))
+    out[:] = _find_first(is_reached)
+    np.copyto(out, predicted, where=hits > 1)
+    np.copyto(out, -1, where=hits == 0)
 
 
 def _split_passes(flat: Rows, first: int, step: int, F: int, n: int) -> list[Rows]:
@@ -181,15 +242,18 @@ def _split_passes(flat: Rows, first: int, step: int, F: int, n: int) -> list[Row
 
 def _predict_passes(flat: Rows, first: int, step: int, F: int, n: int) -> Ints:
     """[F,n] the predicted class of each pass."""
-    passes = _split_passes(flat, first, step, F, n)
-    return np.stack([_find_largest(_transpose(rows)) for rows in passes])
+    votes = np.empty((F, n), np.int32)
+    for rows, predicted in zip(_split_passes(flat, first, step, F, n), votes, strict=True):
+        for at in _split_rows(rows):
+            predicted[at] = find_largest(_transpose(rows[at]))
+    return votes
 
 
 def _compute_entropy(rows: Rows) -> Rows:
     """[n] of probabilities [n,K]; 0 ln 0 is 0."""
     columns = rows.T.astype(np.float64, order="C")
-    terms = np.maximum(columns, np.finfo(np.float64).tiny)
-    np.log(terms, out=terms)
+    tiny = np.finfo(np.float64).tiny
+    terms = np.log(columns if columns.min() >= tiny else np.maximum(columns, tiny))
     terms *= columns
     if terms.shape[1] == 1:  # which NumPy would add pairwise, unlike rows among others
         terms = np.repeat(terms, 2, axis=1)
@@ -222,27 +286,32 @@ def select_rows(
     dtype = rows.dtype if single_precision else np.dtype(np.float64)
     samples = np.flatnonzero(is_offered)
     if len(samples) < len(rows):
-        rows, labels = rows[samples], labels[samples]
+        rows, labels = rows.take(samples, axis=0), labels[samples]
     top, own = _transpose(rows).max(axis=0).astype(dtype), _take_class(rows, labels).astype(dtype)
     reaching = np.flatnonzero(top - own >= least[labels])
     reaching = reaching[_sort_numbers(labels[reaching], len(n_pairs))]
-    samples, labels, every = samples[reaching], labels[reaching], _transpose(rows[reaching])
+    samples, labels = samples[reaching] + first_index, labels[reaching]
+    columns = _transpose(rows.take(reaching, axis=0)).astype(dtype, copy=False)
     starts = np.searchsorted(labels, np.arange(len(class_offsets)))
+    room = np.diff(heap_offsets)
     candidates = [_list_heaps(heap_offsets, sizes, margins, indices)]
-    for given in np.flatnonzero(n_pairs * np.diff(starts)):
+    for given in np.flatnonzero(n_pairs * np.diff(starts)).tolist():
         some = slice(starts[given], starts[given + 1])
         pairs = slice(class_offsets[given], class_offsets[given + 1])
-        columns = every[:, some].astype(dtype, copy=False)
-        margin = (columns[targets[pairs]] - columns[given]).astype(np.float64, copy=False)
+        margin = columns[:, some].take(targets[pairs], axis=0)
+        margin = (margin - columns[given, some]).astype(np.float64, copy=False)
         is_reached = margin >= cuts[pairs, None]
-        room = np.diff(heap_offsets[pairs.start : pairs.stop + 1])
-        for q in np.flatnonzero(np.count_nonzero(is_reached, axis=1) > 2 * room):  # sort fewer
-            is_reached[q] &= margin[q] >= np.partition(margin[q], -room[q])[-room[q]]
-        pair, sample = np.nonzero(is_reached)
-        index = samples[some][sample] + first_index
-        candidates.append((pair + pairs.start, margin[pair, sample], index))
+        many = np.flatnonzero(np.count_nonzero(is_reached, axis=1) > 2 * room[pairs])
+        if len(many):  # sort fewer below
+            largest = np.sort(margin[many], axis=1)
+            least_margin = largest[np.arange(len(many)), -room[pairs][many]]
+            is_reached[many] &= margin[many] >= least_margin[:, None]
+        reached = np.flatnonzero(is_reached)
+        pair, sample = np.divmod(reached, margin.shape[1])
+        index = samples[some].take(sample)
+        candidates.append((pair + pairs.start, margin.reshape(-1).take(reached), index))
     _keep_top(candidates, heap_offsets, sizes, margins, indices)
-    full = (sizes == np.diff(heap_offsets)) & (sizes > 0)
+    full = (sizes == room) & (sizes > 0)
     cuts[full] = margins[heap_offsets[1:][full] - 1]
 
 
@@ -258,19 +327,15 @@ def raise_cuts(
     indices: Ints,  # noqa: ARG001
     cuts: Rows,
 ) -> None:
-    K, n_pairs = len(class_offsets) - 1, len(targets)
-    if not n_pairs:
-        return
+    K, quotas = len(class_offsets) - 1, np.diff(heap_offsets)
     pairs = np.repeat(np.arange(K), np.diff(class_offsets)) * K + targets
     samples = given.astype(np.int64) * K + predicted
-    at = np.minimum(np.searchsorted(pairs, samples), n_pairs - 1)
-    counted = pairs[at] == samples
-    at, lead = at[counted], lead[counted]
     order = np.argsort(-lead)
-    lead = lead[order[_sort_numbers(at[order], n_pairs)]]
-    counts, quotas = np.bincount(at, minlength=n_pairs), np.diff(heap_offsets)
-    full = (counts >= quotas) & (quotas > 0)
-    cuts[full] = lead[(np.cumsum(counts) - counts + quotas - 1)[full]]
+    order = order[_sort_numbers(samples[order], K * K)]
+    samples = samples[order]  # by pair, the largest margin first
+    starts, ends = np.searchsorted(samples, pairs), np.searchsorted(samples, pairs, "right")
+    full = (ends - starts >= quotas) & (quotas > 0)
+    cuts[full] = lead[order[(starts + quotas - 1)[full]]]
 
 
 def merge_heaps(
