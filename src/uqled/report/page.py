@@ -23,6 +23,7 @@ from uqled.answer import (
     describe_estimates,
     describe_range,
     describe_tiers,
+    is_single_number,
 )
 from uqled.data.dataset import Dataset
 from uqled.data.reopening import relocate_source
@@ -298,10 +299,14 @@ def _list_estimate_tiles(answer: Answer) -> list[Tile]:
             Tile(title, describe_range(one), "unsure, see the note")
             for title, one in estimates.items()
         ]
-    return [
+    precision, recall = (
         Tile(title, f"{one.value:.0%}", f"estimated; {describe_range(one)}")
         for title, one in estimates.items()
-    ]
+    )
+    if not is_single_number(answer.precision):
+        words = describe_range(answer.precision)
+        precision = Tile(precision.title, words, "estimated; 80% interval")
+    return [precision, recall]
 
 
 def _list_tier_tiles(answer: Answer) -> list[Tile]:
