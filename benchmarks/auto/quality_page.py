@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from auto.sets import PARTS
-from uqled.answer import Estimate, is_single_number
+from uqled.answer import SINGLE_NUMBER
 from uqled.detect.auto.tiers import TIERS
 
 SIX = ("cl-pbnr", "cl-mcd", "cl-mcd-e", "cl-mcd-ens", "alg-ens-2", "alg-ens-3")
@@ -82,8 +82,9 @@ def list_criteria(rows: list[dict[str, Any]]) -> list[str]:
     is_covered = [row["number"][1] <= row["errors"] <= row["number"][2] for row in rows]
     widely = [row["wide"][0] <= row["errors"] <= row["wide"][1] for row in rows]
     sure = [row for row in rows if not row["unsure"]]
+    widths = [row["stated precision"][2] - row["stated precision"][1] for row in sure]
     numbers, ranges = (
-        [row for row in sure if is_single_number(Estimate(*row["stated precision"])) is is_one]
+        [row for row, width in zip(sure, widths, strict=True) if (width <= SINGLE_NUMBER) is is_one]
         for is_one in (True, False)
     )
     right = [abs(row["precision"] - row["stated precision"][0]) <= STATED for row in numbers]

@@ -22,8 +22,7 @@ Bools = NDArray[np.bool_]
 #: How many pairs of classes and how many samples an answer holds at most.
 MAX_PAIRS = 100
 MAX_SUSPECTS = 100
-#: A share whose interval is wider than this is stated as a range: a single number is read as
-#: right to within five points.
+#: A share with a wider interval is a range: a number is read as right to within five points.
 SINGLE_NUMBER = 0.1
 
 
@@ -399,20 +398,11 @@ def describe_estimates(answer: Answer) -> list[str]:
     return lines
 
 
-def is_single_number(share: Estimate) -> bool:
-    """Whether a share may be stated as a single number.
-
-    >>> is_single_number(Estimate(0.9, 0.86, 0.95)), is_single_number(Estimate(0.9, 0.8, 0.95))
-    (True, False)
-    """
-    return share.high - share.low <= SINGLE_NUMBER
-
-
 def _describe_precision(share: Estimate, is_unsure: bool) -> str:
     words = describe_range(share)
     if words in ("all", "none"):
         return "all flags are real" if words == "all" else "no flag is real"
-    if not is_unsure and " to " in words and is_single_number(share):
+    if not is_unsure and " to " in words and share.high - share.low <= SINGLE_NUMBER:
         words = f"about {share.value:.0%} ({words})"
     return f"{words} of the flags are real"
 

@@ -17,13 +17,13 @@ from numpy.typing import NDArray
 
 from uqled import arrays
 from uqled.answer import (
+    SINGLE_NUMBER,
     Answer,
     FlagMetrics,
     describe_contradictions,
     describe_estimates,
     describe_range,
     describe_tiers,
-    is_single_number,
 )
 from uqled.data.dataset import Dataset
 from uqled.data.reopening import relocate_source
@@ -303,7 +303,7 @@ def _list_estimate_tiles(answer: Answer) -> list[Tile]:
         Tile(title, f"{one.value:.0%}", f"estimated; {describe_range(one)}")
         for title, one in estimates.items()
     )
-    if not is_single_number(answer.precision):
+    if answer.precision.high - answer.precision.low > SINGLE_NUMBER:
         words = describe_range(answer.precision)
         precision = Tile(precision.title, words, "estimated; 80% interval")
     return [precision, recall]
