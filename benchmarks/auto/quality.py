@@ -36,7 +36,7 @@ from auto.quality_page import (
 from auto.sets import PARTS, PUBLISHED_SETS, PUBLISHED_SOFTMAX, THINNED_RATES
 from uqled.answer import measure_flags
 from uqled.detect.auto.audit import audit_sample, estimate_audit
-from uqled.detect.auto.tiers import TIERS
+from uqled.detect.auto.tiers import TIERS, find_agreed
 from uqled.detect.find import find_label_errors
 from uqled.detect.result import LabelErrors
 
@@ -139,6 +139,7 @@ def measure_set(one: LoadedSet) -> dict[str, Any]:
     estimate = auto.estimate
     assert estimate is not None
     number, precision = estimate.number, estimate.precision(auto.mask)
+    agreed = find_agreed(estimate) & auto.mask
     wide = estimate.sum_over(np.ones(len(is_error), np.bool_), confidence=0.95)
     mean = one.softmax if one.passes is None else np.mean(one.passes, axis=0, dtype=np.float64)
     rankings = rank_simply(one.softmax, one.labels)
@@ -167,6 +168,7 @@ def measure_set(one: LoadedSet) -> dict[str, Any]:
             "auto": compute_f1(auto.mask, is_error),
         },
         "agreed": compute_f1(auto.tier == TIERS[0], is_error),
+        "agreed flags": [int(np.count_nonzero(agreed)), int(is_error[agreed].sum())],
         "best cut": float((2 * errors_by_rank / (places + 1 + errors_by_rank[-1])).max()),
         "errors": int(is_error.sum()),
         "number": [number.value, number.low, number.high],
@@ -177,7 +179,13 @@ def measure_set(one: LoadedSet) -> dict[str, Any]:
         "unsure": estimate.unsure is not None,
         "explanations": {name: float(r.sum()) for name, r in estimate.readings.items()},
         "tiers": {
-            tier.name: [tier.n_samples, tier.precision.value, float(is_error[in_tier].mean())]
+            tier.name: [
+                tier.n_samples,
+                tier.precision.value,
+                float(is_error[in_tier].mean()),
+                tier.precision.low,
+                tier.precision.high,
+            ]
             for tier in auto.tiers
             for in_tier in [auto.tier == tier.name]
         },

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from auto.sets import PARTS
+from uqled.answer import SINGLE_NUMBER
 from uqled.detect.auto.tiers import TIERS
 
 SIX = ("cl-pbnr", "cl-mcd", "cl-mcd-e", "cl-mcd-ens", "alg-ens-2", "alg-ens-3")
@@ -81,7 +82,20 @@ def list_criteria(rows: list[dict[str, Any]]) -> list[str]:
     is_covered = [row["number"][1] <= row["errors"] <= row["number"][2] for row in rows]
     widely = [row["wide"][0] <= row["errors"] <= row["wide"][1] for row in rows]
     sure_rows = [row for row in rows if not row["unsure"]]
-    right = [abs(row["precision"] - row["stated precision"][0]) <= STATED for row in sure_rows]
+    widths = [row["stated precision"][2] - row["stated precision"][1] for row in sure_rows]
+    numbers, ranges = (
+        [
+            row
+            for row, width in zip(sure_rows, widths, strict=True)
+            if (width <= SINGLE_NUMBER) is is_one
+        ]
+        for is_one in (True, False)
+    )
+    right = [abs(row["precision"] - row["stated precision"][0]) <= STATED for row in numbers]
+    inside = [
+        row["stated precision"][1] <= row["precision"] <= row["stated precision"][2]
+        for row in ranges
+    ]
     noisy = [row for row in rows if row["noise"] >= 0.01]
     unsure_rows = [row for row in rows if row["unsure"]]
     agreement = [row["agreed"] for row in unsure_rows]
@@ -101,8 +115,9 @@ def list_criteria(rows: list[dict[str, Any]]) -> list[str]:
         f"{mean_f1[best]:.3f}; difference {own - mean_f1[best]:+.3f}.",
         f"- The 80 % interval covers the number of errors: {share(is_covered)}, the 95 % one: "
         f"{share(widely)}.",
-        f"- Says 'unsure': {share([row['unsure'] for row in rows])}; stated precision within 5 "
-        f"points where it is told as a number: {share(right)}.",
+        f"- Says 'unsure': {share([row['unsure'] for row in rows])}. Where it does not, the stated "
+        f"precision is within 5 points where it is told as a number: {share(right)}; and the 80 % "
+        f"interval covers it where only that is told: {share(inside)}.",
         f"- Where it is unsure, the flags have a mean F1 of "
         f"{np.mean([row['f1']['auto'] for row in unsure_rows]):.3f}, and those on which all "
         f"explanations agree (the first tier) alone {np.mean(agreement):.3f}.",
@@ -120,18 +135,29 @@ def list_criteria(rows: list[dict[str, Any]]) -> list[str]:
 
 def format_tiers(rows: list[dict[str, Any]]) -> list[str]:
     lines = [
-        "| tier | sets | stated precision, mean | real, mean | real, median |",
-        "|---|--:|--:|--:|--:|",
+        "| tier | sets | stated precision, mean | median | real, mean | median |",
+        "|---|--:|--:|--:|--:|--:|",
     ]
     for name in TIERS:
-        shares = np.array([row["tiers"][name] for row in rows if name in row["tiers"]])
+        shares = np.array([row["tiers"][name][:3] for row in rows if name in row["tiers"]])
         if not len(shares):
             continue
         lines.append(
-            f"| {name} | {len(shares)} | {shares[:, 1].mean():.2f} | {shares[:, 2].mean():.2f} "
-            f"| {np.median(shares[:, 2]):.2f} |"
+            f"| {name} | {len(shares)} | {shares[:, 1].mean():.2f} | {np.median(shares[:, 1]):.2f} "
+            f"| {shares[:, 2].mean():.2f} | {np.median(shares[:, 2]):.2f} |"
         )
     return lines
+
+
+def note_tiers(rows: list[dict[str, Any]]) -> list[str]:
+    """What has changed since these results, if they are older."""
+    if "agreed flags" in rows[0]:
+        return []
+    return [
+        "",
+        "The first tier is that of the code named above. Its precision is stated by what is known "
+        "of other data since: [auto_tier_history.md](auto_tier_history.md).",
+    ]
 
 
 def format_explanations(rows: list[dict[str, Any]]) -> list[str]:
@@ -189,6 +215,7 @@ def write_page(rows: list[dict[str, Any]], m: dict[str, Any]) -> str:
         *format_explanations(rows),
         "",
         *format_tiers(rows),
+        *note_tiers(rows),
         "",
         *format_likeness(rows),
     ]

@@ -22,6 +22,8 @@ Bools = NDArray[np.bool_]
 #: How many pairs of classes and how many samples an answer holds at most.
 MAX_PAIRS = 100
 MAX_SUSPECTS = 100
+#: A share with a wider interval is a range: a number is read as right to within five points.
+SINGLE_NUMBER = 0.1
 
 
 @dataclass(frozen=True)
@@ -400,7 +402,7 @@ def _describe_precision(share: Estimate, is_unsure: bool) -> str:
     words = describe_range(share)
     if words in ("all", "none"):
         return "all flags are real" if words == "all" else "no flag is real"
-    if not is_unsure and " to " in words:  # else one number would look too exact
+    if not is_unsure and " to " in words and share.high - share.low <= SINGLE_NUMBER:
         words = f"about {share.value:.0%} ({words})"
     return f"{words} of the flags are real"
 

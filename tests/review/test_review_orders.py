@@ -10,7 +10,7 @@ pytest.importorskip("uvicorn")
 
 from review_client import Client
 from review_runs import image_run, open_session
-from uqled.detect.auto.tiers import TIERS
+from uqled.detect.auto.tiers import TIERS, AgreedShare
 from uqled.review.audits import open_audit, read_audit_verdicts
 from uqled.review.flag_list import ListQuery
 from uqled.review.orders import measure_worth
@@ -53,7 +53,10 @@ def test_a_tier_says_what_to_expect_of_its_undecided_samples(tmp_path):
     session.update()
     left = (flags.tier_numbers == 0) & (session.state.actions == 0)
     tier = flags.count_overview()["tiers"][0]
-    expected = flags.current.estimate.precision(left)
+    # What such flags are elsewhere, and the verdicts on those here, all of which are wrong.
+    history = AgreedShare.of_agreement(flags.current.estimate.agreement)
+    share = AgreedShare(history.wrong + len(certain) - 5, history.right)
+    expected = share.predict(int(left.sum()))
     assert (tier["name"], tier["n"]) == (TIERS[0], int(left.sum()))
     assert tier["share"] == pytest.approx(vars(expected))
     assert tier["share"]["low"] < 1  # nobody decided about these

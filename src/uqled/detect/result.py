@@ -27,7 +27,7 @@ from uqled.answer import (
 from uqled.arrays import Labels
 from uqled.detect.auto.estimate import ErrorEstimate
 from uqled.detect.auto.operating_point import OperatingPoint
-from uqled.detect.auto.tiers import TIERS, assign_tiers, name_tiers
+from uqled.detect.auto.tiers import TIERS, assign_tiers, estimate_tier, name_tiers
 from uqled.detect.contradictions import ContradictedLabels, find_contradicted_labels
 from uqled.detect.core.joint import PairCounts, count_confused_pairs, rank_confused_pairs
 from uqled.detect.methods.registry import DEFAULT_METHOD, parse_method
@@ -128,8 +128,8 @@ class LabelErrors:
             return []
         parts = [self.tier_numbers == number for number in range(len(TIERS))]
         return [
-            Tier(name, int(np.count_nonzero(part)), self.estimate.precision(part))
-            for name, part in zip(TIERS, parts, strict=True)
+            Tier(TIERS[k], int(np.count_nonzero(part)), estimate_tier(self.estimate, k, part))
+            for k, part in enumerate(parts)
             if part.any()
         ]
 

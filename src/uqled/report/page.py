@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from uqled import arrays
 from uqled.answer import (
+    SINGLE_NUMBER,
     Answer,
     FlagMetrics,
     describe_contradictions,
@@ -300,10 +301,14 @@ def _list_estimate_tiles(answer: Answer) -> list[Tile]:
             Tile(title, describe_range(one), "unsure, see the note")
             for title, one in estimates.items()
         ]
-    return [
+    precision, recall = (
         Tile(title, f"{one.value:.0%}", f"estimated; {describe_range(one)}")
         for title, one in estimates.items()
-    ]
+    )
+    if answer.precision.high - answer.precision.low > SINGLE_NUMBER:
+        words = describe_range(answer.precision)
+        precision = Tile(precision.title, words, "estimated; 80% interval")
+    return [precision, recall]
 
 
 def _list_tier_tiles(answer: Answer) -> list[Tile]:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from uqled.detect.auto.tiers import TIERS
+from uqled.detect.auto.tiers import TIERS, estimate_tier
 from uqled.detect.core.joint import count_confused_pairs, rank_confused_pairs
 from uqled.detect.reasons import CONTRADICTED, REASONS, Reason, find_reasons
 from uqled.detect.result import LabelErrors
@@ -283,7 +283,7 @@ class FlagList:
             if mask.any():  # a fully decided tier keeps its filter
                 mask &= is_open
                 n = int(np.count_nonzero(mask))
-                share = estimate.precision(mask) if n else None
+                share = estimate_tier(estimate, k, mask) if n else None
                 tiers.append(
                     {"name": name, "n": n, "share": None if share is None else vars(share)}
                 )

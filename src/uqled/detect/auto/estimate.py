@@ -47,6 +47,10 @@ class ErrorEstimate:
     """The correction of the log-odds, if there are reviewers' verdicts."""
     known: NDArray[np.int8] | None = None
     """[N] by verdict: 1 wrong, 0 right, -1 not reviewed."""
+    agreement: float = 1.0
+    """From 0 to 1: the number of errors if noise is the same everywhere, as a share of what the
+    confident joint counts. Where it is low, the model has errors of its own that no reading
+    knows."""
 
     @cached_property
     def probability(self) -> Floats:
@@ -258,9 +262,8 @@ class ErrorEstimate:
         )
         mean = np.sum([weights[k] * self.readings[k][has_verdict] for k in weights], axis=0)
         correction = OddsCorrection.fit(mean, is_wrong)
-        return ErrorEstimate(
-            self.readings, weights, update_weights(self.spread), correction, verdicts
-        )
+        spread = update_weights(self.spread)
+        return ErrorEstimate(self.readings, weights, spread, correction, verdicts, self.agreement)
 
 
 @dataclass(frozen=True)

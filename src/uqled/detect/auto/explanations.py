@@ -220,6 +220,8 @@ class Explanations:
     """The number to add to the scores to make them log-odds."""
     weights: Mapping[str, float]
     """The weight of each explanation when flags are chosen."""
+    agreement: float
+    """As in `ErrorEstimate`."""
 
     @classmethod
     def of(cls, numbers: Mapping[str, float], counts: Ints, evenness: float) -> Explanations:
@@ -238,7 +240,9 @@ class Explanations:
                 else:
                     high = middle
             shifts[name] = middle if number > 0 else -np.inf
-        return cls(shifts, weigh(numbers, n_samples, evenness))
+        level, confident = numbers["level"], numbers["confident"]
+        agreement = min(1.0, level / confident) if confident else 1.0
+        return cls(shifts, weigh(numbers, n_samples, evenness), agreement)
 
     def estimate(self, scores: Floats) -> ErrorEstimate:
         """The probabilities [N] by each explanation, with their weights."""
@@ -246,7 +250,8 @@ class Explanations:
         readings = {
             name: to_probability(odds_against, shift) for name, shift in self.shifts.items()
         }
-        return ErrorEstimate(readings, self.weights, dict.fromkeys(readings, 1.0))
+        equal = dict.fromkeys(readings, 1.0)
+        return ErrorEstimate(readings, self.weights, equal, agreement=self.agreement)
 
 
 def weigh(numbers: Mapping[str, float], n_samples: int, evenness: float) -> dict[str, float]:

@@ -37,7 +37,7 @@ from uqled.detect.auto.explanations import (
 )
 from uqled.detect.auto.levels import UNITS, Levels
 from uqled.detect.auto.operating_point import OperatingPoint, find_lowest_level
-from uqled.detect.auto.tiers import TIERS
+from uqled.detect.auto.tiers import TIERS, AgreedShare
 from uqled.detect.core.class_statistics import ClassStatistics
 from uqled.detect.core.cuts import Cuts, GroupedSamples, RoundCounts, find_cuts, values_to_keys
 from uqled.detect.core.inputs import PlainSource
@@ -247,12 +247,13 @@ def estimate_flags(
     return n_errors, real, Estimate(recalls[-1], min(recalls), max(recalls)), doubt
 
 
-def estimate_tiers(levels: Levels, tiers: list[dict[str, int]]) -> list[Tier]:
-    """Each tier that has samples; `tiers` are sums as `flagged` of `estimate_flags`."""
+def estimate_tiers(levels: Levels, flags: AutoFlags, tiers: list[dict[str, int]]) -> list[Tier]:
+    """Each tier that has samples; `tiers` are sums as `flag_sums` of `estimate_flags`."""
     names = [name for name in levels.errors if name not in _MORE_COLUMNS]
+    agreed = AgreedShare.of_agreement(flags.explanations.agreement)
     return [
-        Tier(name, n, _interval(sums, n, names).as_share_of(n))
-        for name, sums in zip(TIERS, tiers, strict=True)
+        Tier(name, n, _interval(sums, n, names).as_share_of(n) if at else agreed.predict(n))
+        for at, (name, sums) in enumerate(zip(TIERS, tiers, strict=True))
         if (n := sums["flags"])
     ]
 

@@ -124,7 +124,7 @@ class Driver:
         tiers: list[Tier] = []
         if levels is not None and auto is not None:
             n_errors, precision, recall, doubt = estimate_flags(levels, auto, tally.flag_sums)
-            tiers = estimate_tiers(levels, tally.tiers)
+            tiers = estimate_tiers(levels, auto, tally.tiers)
         names = context.names
         answer = Answer(
             method=headline.name,

@@ -8,6 +8,7 @@ import { find } from "./state.js";
 const PAUSE = 400; // milliseconds after a decision, so that quick ones share one estimate
 const PATIENCE = 4000; // milliseconds until it is asked for again where the server does not answer
 const WORTH = 0.1; // going on is worth it while at least this share of the next ones are errors
+const SINGLE_NUMBER = 0.1; // a share whose interval is wider is a range, as on the command line
 
 let target = null; // { method, number }: the flags and the last change that the page knows of
 let estimatesNow = null; // the estimates on the page
@@ -90,6 +91,7 @@ function draw(estimates) {
   find("estimates-head").textContent = `about ${formatWhole(wrong.value)} (${formatWhole(wrong.low)}–${formatWhole(wrong.high)})`;
   const rows = [row(`Of ${formatNumber(samples)} labels`, wrong, formatWhole, scale), row("Not decided yet", left, formatWhole, scale)];
   if (real !== null) rows.splice(1, 0, row(`Of ${formatNumber(flagged)} ${flagged === 1 ? "flag" : "flags"}`, real, formatPercent, 1, real_confidence === 0.8 ? "" : ` (${formatPercent(real_confidence)} interval)`));
+  if (real !== null) rows[1][0].classList.toggle("range-only", real.high - real.low > SINGLE_NUMBER);
   find("estimates").replaceChildren(...rows.flat());
   const [n, errors] = next_errors;
   const isFinished = n === 0;
