@@ -191,7 +191,7 @@ def _describe_recipes(case: dict[str, Any]) -> str:
     for who in SIDES:
         epochs, batch, rate = (case[who][name] for name in ("epochs", "batch_size", "lr"))
         optimiser = "Muon" if case[who].get("optimiser") == "muon" else "SGD"
-        texts.append(f"{epochs} epochs of {optimiser}, batches of {batch}, rate {rate:g}")
+        texts.append(f"{optimiser}, epochs: {epochs}, batches of {batch}, rate {rate:g}")
     if case["recipe"] == "same":
         return f"Both: {texts[0]}."
     return f"uqled: {texts[0]}. The peer: {texts[1]}."
