@@ -5,10 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from torch import nn
 
-from small_training import QUICK_TRAINING, digits, tiny
+from small_training import QUICK_TRAINING, StopError, digits, same, tiny
 from uqled.predict import samples as samples_module
+from uqled.predict import training as training_module
 from uqled.predict.crossval import cross_validate
+from uqled.predict.learners import choose_learner
 from uqled.predict.training import PRESETS, schedule_rate
 
 
@@ -69,6 +72,62 @@ def test_batches_are_normalised_by_the_training_part():
     ) * normalised_samples.scale.item()
     pixels = other.batch(slice(0, 10)).permute(0, 2, 3, 1).numpy()
     assert pixels == pytest.approx(expected, abs=1e-4)
+
+
+def convolutional(n_classes, image_shape):
+    """A network whose second convolution sees several channels, which Muon trains."""
+    return nn.Sequential(
+        nn.Conv2d(image_shape[2], 6, 3, padding=1),
+        nn.BatchNorm2d(6),
+        nn.ReLU(),
+        nn.Conv2d(6, 8, 3, padding=1),
+        nn.BatchNorm2d(8),
+        nn.ReLU(),
+        nn.AdaptiveAvgPool2d(2),
+        nn.Flatten(),
+        nn.Dropout(0.3),
+        nn.Linear(32, n_classes),
+    )
+
+
+def test_a_stopped_training_with_muon_continues_to_the_same_arrays(tmp_path, monkeypatch):
+    options = {**QUICK_TRAINING, "optimiser": "muon", "epochs": 4}
+    expected = cross_validate(digits(), convolutional, out=tmp_path / "whole", **options)
+    write, epochs = training_module.write_checkpoint, []
+
+    def stop(folder, module, optimiser, epoch, history):
+        write(folder, module, optimiser, epoch, history)
+        epochs.append(epoch)
+        if len(epochs) == 6:  # in the middle of the second fold
+            raise StopError
+
+    monkeypatch.setattr(training_module, "write_checkpoint", stop)
+    with pytest.raises(StopError):
+        cross_validate(digits(), convolutional, out=tmp_path / "stopped", **options)
+    continued = cross_validate(digits(), convolutional, out=tmp_path / "stopped", **options)
+    assert epochs[5:8] == [2, 3, 4]
+    same(continued, expected)
+    other = cross_validate(
+        digits(), convolutional, out=tmp_path / "sgd", **{**QUICK_TRAINING, "epochs": 4}
+    )
+    assert (other.pred_probs != expected.pred_probs).any()
+
+
+def test_muon_is_part_of_a_runs_settings_and_sgd_is_as_before():
+    settings = {
+        name: choose_learner(convolutional, digits(), optimiser=name).settings()
+        for name in ("sgd", "muon")
+    }
+    assert settings["muon"].pop("optimiser") == "muon"
+    assert settings["muon"] == settings["sgd"]
+
+
+def test_the_quick_preset_trains_with_muon():
+    quick, fast = PRESETS["quick"], PRESETS["fast"]
+    assert quick.optimiser == "muon"
+    assert quick.epochs < fast.epochs
+    for name in ("fast", "paper", "paper-mnist"):
+        assert PRESETS[name].optimiser == "sgd"
 
 
 @pytest.mark.slow

@@ -28,6 +28,7 @@ from uqled.models.hardware import (
     keep_freed_memory,
     survives_bfloat16,
 )
+from uqled.models.muon import Muon
 from uqled.predict.checkpoints import (
     CHECKPOINT,
     History,
@@ -229,13 +230,15 @@ def _make_optimiser(module: nn.Module, training: Training) -> tuple[Any, bool]:
         },
     ]
     nesterov = training.nesterov and training.momentum > 0
-    optimiser = torch.optim.SGD(
+    is_muon = training.optimiser == "muon"
+    optimiser = (Muon if is_muon else torch.optim.SGD)(
         groups,
         training.lr,
         momentum=training.momentum,
         nesterov=nesterov,
-        # In one sweep over weights, gradients and momentum, not one for each operation.
-        fused=all(p.is_floating_point() for p in parameters),
+        # In one sweep over weights, gradients and momentum, not one for each operation. A scaled
+        # loss (float16) is scaled back before the step only for an optimiser that is not fused.
+        fused=not is_muon and all(p.is_floating_point() for p in parameters),
     )
     return optimiser, False
 

@@ -98,6 +98,8 @@ class NetworkLearner:
         network = self.make(0)
         if not may_have_batch_norm_after_dropout(network):
             del settings["batch_norm"]  # which changes nothing
+        if self.training.optimiser == "sgd":
+            del settings["optimiser"]  # so that runs begun before there was a choice go on
         return settings | {"network": hash_network(network)}
 
     def fit_predict(

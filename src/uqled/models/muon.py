@@ -1,0 +1,78 @@
+"""Muon: an optimiser whose steps are equally strong in all directions of a convolution.
+
+Source of the method: K. Jordan et al., "Muon: An optimizer for hidden layers in neural networks"
+(2024), used by the fastest public recipes for CIFAR-10. Few directions dominate a gradient, and
+plain momentum hardly moves along the others; Muon replaces the momentum matrix by the nearest
+orthogonal one. Here a step is also measured against the weight it changes, so that one learning
+rate fits all layers, with or without normalisation after them.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+# Coefficients of the odd polynomial that moves all singular values towards 1, from the same source.
+_COEFFICIENTS = (3.4445, -4.7750, 2.0315)
+_ITERATIONS = 3  # as for CIFAR-10 in the same source; more cost time and change little
+_SHORTEST = 0.1  # of the weights' length, beside an orthogonal matrix: weights may begin at zero
+_TINY = 1e-30  # instead of dividing by zero
+
+
+class Muon(torch.optim.SGD):
+    """Muon for the weights of convolutions; SGD with momentum for all other parameters.
+
+    With a learning rate of 0.05 a step of a convolution is a twentieth as long as its weights.
+    """
+
+    @torch.no_grad()
+    def step(self, closure: Any = None) -> Any:
+        loss = None
+        if closure is not None:
+            with torch.enable_grad():
+                loss = closure()
+        for group in self.param_groups:
+            for weight in group["params"]:
+                if weight.grad is not None and _is_matrix_of_filters(weight):
+                    self._step_convolution(weight, group)
+                    weight.grad = None  # and so SGD leaves it alone
+        super().step()
+        return loss
+
+    def _step_convolution(self, weight: Tensor, group: dict[str, Any]) -> None:
+        state = self.state[weight]
+        momentum = state.get("momentum_buffer")
+        if momentum is None:
+            momentum = state["momentum_buffer"] = torch.zeros_like(weight)
+        gradient = weight.grad
+        assert gradient is not None
+        momentum.mul_(group["momentum"]).add_(gradient)
+        direction = momentum
+        if group["nesterov"]:
+            direction = gradient.add(momentum, alpha=group["momentum"])
+        update = orthogonalise(direction.flatten(1)).view_as(weight)
+        if group["weight_decay"]:
+            weight.mul_(1 - group["lr"] * group["weight_decay"])
+        length = weight.norm() / update.norm().clamp_min(_TINY)
+        weight.sub_(update * (group["lr"] * length.clamp_min(_SHORTEST)))
+
+
+def _is_matrix_of_filters(weight: Tensor) -> bool:
+    """Whether filters see several channels together: not in depthwise convolutions, whose rows have
+    nothing to do with each other."""
+    return weight.ndim == 4 and weight.shape[1] > 1
+
+
+def orthogonalise(matrix: Tensor) -> Tensor:
+    """[m,n] with the same singular vectors, and singular values that are all near 1."""
+    a, b, c = _COEFFICIENTS
+    # Products of matrices in bfloat16 are precise enough: the direction is a noisy one anyway.
+    x = (matrix / matrix.norm().clamp_min(_TINY)).bfloat16()
+    is_tall = x.shape[0] > x.shape[1]
+    x = x.T if is_tall else x
+    for _ in range(_ITERATIONS):
+        square = x @ x.T
+        x = a * x + (b * square + c * square @ square) @ x
+    return (x.T if is_tall else x).to(matrix.dtype)
