@@ -122,9 +122,10 @@ def compute_estimates(flags: FlagList, number: int) -> Estimates | None:
 
 def list_random_verdicts(flags: FlagList) -> NDArray[np.intp]:
     """The flags that were decided in the random order, from its start."""
-    is_open = flags.state.actions[flags.random_order] == 0
+    random_order = flags.list_random()
+    is_open = flags.state.actions[random_order] == 0
     n = int(is_open.argmax()) if is_open.any() else len(is_open)
-    return flags.random_order[:n]
+    return random_order[:n]
 
 
 def offer_bulk(
