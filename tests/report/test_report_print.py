@@ -52,7 +52,7 @@ def test_pages_are_filled(browser, tmp_path, kind):
     else:
         run, data = make_table_run(tmp_path)
     report = report_run(run.path, tmp_path / "report.html", data=data, top=60)
-    # Half-empty pages, and statistics below instead of beside each other, took 13 and 16; a table of
-    # classes with a page for itself, 9.
+    # Half-empty pages, and statistics below instead of beside each other, took 13 and 16; a page
+    # for the table of classes alone, 9.
     most = {"images": 8, "twenty classes": 8, "table": 11}[kind]
     assert count_pages(browser, report) <= most
