@@ -87,7 +87,7 @@ const whole = (value) => formatNumber(Math.max(0, Math.round(value)));
 function draw(estimates) {
   const { verdicts, samples, flagged, wrong, real, real_confidence, left, left_flagged, next_errors } = estimates;
   const scale = Math.max(1, flagged, 1.5 * wrong.value); // labels at the right end of the bars
-  find("estimates-head").textContent = `about ${whole(wrong.value)} (${whole(wrong.low)}–${whole(wrong.high)})`;
+  find("estimates-head").textContent = `about ${whole(wrong.value)}` + (whole(wrong.low) === whole(wrong.high) ? "" : ` (${whole(wrong.low)}–${whole(wrong.high)})`);
   const rows = [row(`Of ${formatNumber(samples)} labels`, wrong, whole, scale), row("Not decided yet", left, whole, scale)];
   if (real !== null) rows.splice(1, 0, row(`Of ${formatNumber(flagged)} ${flagged === 1 ? "flag" : "flags"}`, real, formatPercent, 1, real_confidence === 0.8 ? "" : ` (${formatPercent(real_confidence)} interval)`));
   find("estimates").replaceChildren(...rows.flat());
