@@ -15,6 +15,7 @@ from uqled.arrays import Labels
 from uqled.cli import app
 from uqled.review.audits import open_audit, read_audit_verdicts
 from uqled.review.decisions import Decisions
+from uqled.review.decisions.classes import decide_class
 from uqled.storage.run import Run
 
 
@@ -73,7 +74,7 @@ def test_verdicts_of_the_audit_change_the_flags(run):
     result = json.loads(output)["result"]
     detection = CliRunner().invoke(app, ["detect", str(run.path), "--method", "auto", "--json"])
     assert detection.exit_code == 0, detection.output
-    flags = json.loads(detection.output)["result"]["flagged"]
+    flags = json.loads(detection.stdout)["result"]["flagged"]
     assert flags == result["flagged"] != uqled.find_label_errors(run.predictions()).n_flagged
 
 
@@ -121,3 +122,32 @@ def test_what_does_not_fit_is_refused(run, name, content, message):
     code, output = audit(run)
     assert code != 0
     assert message in " ".join(output.split())
+
+
+def test_samples_between_merged_classes_need_no_verdict(run):
+    run, is_error = run
+    code, _ = audit(run, "--size", "40")
+    assert code == 0
+    errors = uqled.find_label_errors(run.predictions())
+    given, suggested = errors.ranked_pairs[0][:2]
+    with Decisions.of(run.predictions()) as decisions:
+        decide_class(decisions, given, "merge", target=suggested, reviewer="ana")
+    pair = {errors.labels.names[given], errors.labels.names[suggested]}
+    codes, suggestions = errors.labels.codes, errors.suggested_codes
+    with (run.path / "audit.csv").open(newline="") as file:
+        drawn = [int(row["index"]) for row in csv.DictReader(file)]
+    settled = {
+        z for z in drawn if {errors.labels.names[k] for k in (codes[z], suggestions[z])} == pair
+    }
+    assert settled
+    code, output = audit(run)
+    assert f"{40 - len(settled)} samples are drawn" in output
+    note(
+        run.path / "audit.csv",
+        lambda z: "" if z in settled else "yes" if is_error[z] else "no",
+    )
+    code, output = audit(run, "--json")
+    content = json.loads(output)["result"]
+    assert set(content["samples"]) == set(drawn) - settled
+    assert content["judged"] == 40 - len(settled)
+    assert content["wrong"] == sum(is_error[z] for z in drawn if z not in settled)

@@ -131,16 +131,20 @@ def test_opinions_that_nobody_gave_are_refused(decisions, change):
         read_opinions(decision_file)
 
 
-def test_a_file_of_an_earlier_version_gets_the_new_tables(decisions):
+LATER = ("unseen", "opinions", "class_changes")
+
+
+@pytest.mark.parametrize("n_missing", [1, 3])
+def test_a_file_of_an_earlier_version_gets_the_new_tables(decisions, n_missing):
     decisions.decide([(3, "keep", None)], reviewer="ana")
     decisions.close()
-    edit(decisions.path, "DROP TABLE opinions", "DROP TABLE class_changes")
+    edit(decisions.path, *(f"DROP TABLE {name}" for name in LATER[:n_missing]))
     with Decisions(decisions.path) as decision_file:
         assert list(decision_file.current()) == [3]
         decide_class(decision_file, 0, "merge", target=1, reviewer="ana")
     with closing(sqlite3.connect(decisions.path)) as connection:
         names = {row[0] for row in connection.execute("SELECT name FROM sqlite_master")}
-    assert {"opinions", "class_changes"} <= names
+    assert set(LATER) <= names
     edit(decisions.path, "DROP TABLE opinions")
     with pytest.raises(FileError, match="lacks the table 'opinions'"):
         Decisions(decisions.path)

@@ -12,13 +12,13 @@ pytest.importorskip("starlette")
 pytest.importorskip("uvicorn")
 
 from review_client import Client
-from review_runs import image_run
+from review_runs import image_run, open_session
 from uqled import InputError
 from uqled.data import Dataset
 from uqled.features import map_layout
 from uqled.features.map_layout import lay_out_map, reduce_dimensions
 from uqled.predict.crossval import cross_validate
-from uqled.progress import Progress
+from uqled.progress import Progress, Stage
 from uqled.review import sample_map
 from uqled.review.decisions import Decisions
 from uqled.review.serve import serve_review
@@ -192,6 +192,16 @@ def test_it_is_said_how_long_the_map_takes_from_the_first_second(tmp_path, monke
     lines = capsys.readouterr().err.splitlines()
     assert lines[0].startswith("Computing the map")
     assert lines[-1].startswith("Computing the map: took")
+
+
+def test_no_time_is_named_once_the_expected_one_is_over(tmp_path, monkeypatch):
+    """On a busy computer it said "0%, 31 s so far, about 1 s left"."""
+    monkeypatch.setattr(Stage, "elapsed_seconds", property(lambda _: 1e6))
+    monkeypatch.setattr(Stage, "seconds_left", property(lambda _: None))
+    session, _ = open_session(image_run(tmp_path, N=300))
+    about = session.map.describe()
+    assert (about["seconds"], about["seconds_left"]) == (1e6, None)
+    session.decisions.close()
 
 
 def test_a_tables_rows_are_placed_by_their_columns(tmp_path):

@@ -5,9 +5,17 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+pytest.importorskip("starlette")
+pytest.importorskip("uvicorn")
+
+from review_client import Client
+from review_runs import image_run, open_session
 from uqled.detect.auto.estimate import ErrorEstimate
 from uqled.detect.auto.promises import bound_errors, promise_errors
+from uqled.detect.find import find_label_errors
+from uqled.review.decisions import read_verdicts
 from uqled.review.estimates import offer_bulk
+from uqled.review.serve import serve_review
 
 
 def make_estimate(probability, *, spread=0.0, verdicts=30):
@@ -84,6 +92,82 @@ def test_flags_at_random_carry_an_offer_if_they_are_as_suspect():
         assert set(offer) == {("next", n) for n in (10, 25, 50, 100)} | {("above", 150)}
         assert offer["next", 100].errors.low == bound_errors(np.ones(50), 100, confidence=0.95)
     assert offers(hopeful, wide, fifty) == offers(hopeful, first, fifty) == {}
-    estimate = make_estimate(np.full(200, 0.99))
-    estimate.known[fifty] = np.r_[np.ones(42), np.zeros(8)]  # they are not as suspect as it says
-    assert offers(wide, estimate, fifty) == offers(first, estimate, fifty) == {}
+    few = make_estimate(np.full(200, 0.99))
+    few.known[fifty] = np.r_[np.ones(42), np.zeros(8)]  # they are not as suspect as it says
+    assert offers(wide, few, fifty) == offers(first, few, fifty) == {}
+
+
+# ---- what was accepted at once
+
+
+def accept_all(estimate, codes, seen, unseen):
+    """The estimate after verdicts on `seen` samples, and `unseen` ones accepted without a look."""
+    actions, labels = np.zeros(len(codes), np.int8), np.full(len(codes), -1, np.int32)
+    for action, samples in ((2, seen), (4, unseen)):
+        actions[samples], labels[samples] = action, 1
+    return estimate.with_verdicts(actions, labels, codes)
+
+
+def test_what_was_accepted_at_once_is_no_evidence():
+    probability = np.r_[np.full(150, 0.97), np.full(50, 0.9)]
+    estimate = make_estimate(probability, spread=0.02, verdicts=0)
+    codes = np.zeros(len(probability) + 50, np.int64)
+    seen, rest = np.arange(200, 225), np.arange(150)
+    before = accept_all(estimate, codes, seen, [])
+    after = accept_all(estimate, codes, seen, rest[:100])
+    assert after.forecast == pytest.approx(before.forecast)
+    assert after.weights == before.weights
+    assert (after.probability[rest[:100]] == 1).all()
+    assert after.probability[rest[100:]] == pytest.approx(before.probability[rest[100:]])
+    promises = [promise_errors(one, [rest[100:]], confidence=0.95) for one in (before, after)]
+    assert promises[0] == promises[1]
+    with_a_look = accept_all(estimate, codes, np.r_[seen, rest[:100]], [])
+    assert with_a_look.forecast[120] > before.forecast[120]  # verdicts of a person do tell
+    alone = accept_all(estimate, codes, [], rest)
+    assert (alone.forecast == estimate.forecast).all()
+    assert offers(estimate, alone) == {}  # nobody looked at anything
+
+
+def test_an_offer_that_was_accepted_supports_no_other_one(tmp_path):
+    run = image_run(tmp_path, N=800, margin=4.0)
+    session, errors = open_session(run)
+    flags = session.get_list(None)
+    with serve_review(run, port=0) as address:
+        client = Client(address)
+        truth, codes = run.predictions().truth, errors.labels.codes
+        for i in flags.list_undecided()[:30].tolist():
+            action = ("keep", None) if truth[i] == codes[i] else ("relabel", int(truth[i]))
+            client.decide([i, *action])
+        before = session.estimate(flags)
+        offer = before.bulk[0]
+        forecast = flags.current.estimate.forecast
+        answer = client.post(
+            "api/decide-all",
+            {"kind": offer.kind, "n": offer.n, "number": 30, "reviewer": "ana", "tab": "t"},
+        )
+        assert answer[1]["number_decided"] == offer.n
+        session.update()
+        assert (flags.current.estimate.forecast == forecast).all()
+        accepted = list(offer.indices)
+        assert session.state.unseen.nonzero()[0].tolist() == sorted(accepted)
+        assert (session.state.actions[accepted] == 2).all()
+        # The command line sees the same, from the file.
+        verdicts = read_verdicts(run.predictions())
+        assert (verdicts[0][accepted] == 4).all()
+        outside = find_label_errors(run.predictions(), verdicts=verdicts)
+        assert outside.probability == pytest.approx(flags.current.probability)
+        # The same decision after a look is a verdict; taken back, it is none.
+        first = accepted[0]
+        label = int(session.state.labels[first])
+        seen = {first: session.state.latest[first].version}
+        assert client.decide([first, "relabel", label], seen_versions=seen)[0] == 200
+        session.update()
+        assert session.state.unseen.nonzero()[0].tolist() == sorted(accepted[1:])
+        assert (flags.current.estimate.forecast != forecast).any()
+        client.post("api/undo", {"reviewer": "ana", "tab": "t"})
+        client.post("api/undo", {"reviewer": "ana", "tab": "t"})
+        session.update()
+        assert not session.state.unseen.any()
+        assert (session.state.actions[accepted] == 0).all()
+        assert session.state.list_decided(np.ones(800, bool)).size == 30
+    session.decisions.close()

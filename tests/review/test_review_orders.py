@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+
 import numpy as np
 import pytest
 
@@ -9,7 +11,7 @@ pytest.importorskip("starlette")
 pytest.importorskip("uvicorn")
 
 from review_client import Client
-from review_runs import image_run, open_session
+from review_runs import image_run, list_decisions, open_session
 from uqled.detect.auto.tiers import TIERS, AgreedShare
 from uqled.review.audits import open_audit, read_audit_verdicts
 from uqled.review.flag_list import ListQuery
@@ -55,7 +57,7 @@ def test_a_tier_says_what_to_expect_of_its_undecided_samples(tmp_path):
     tier = flags.count_overview()["tiers"][0]
     # What such flags are elsewhere, and the verdicts on those here, all of which are wrong.
     history = AgreedShare.of_agreement(flags.current.estimate.agreement)
-    share = AgreedShare(history.wrong + len(certain) - 5, history.right)
+    share = AgreedShare(history.wrong + len(certain_samples) - 5, history.right)
     expected = share.predict(int(left.sum()))
     assert (tier["name"], tier["n"]) == (TIERS[0], int(left.sum()))
     assert tier["share"] == pytest.approx(vars(expected))
@@ -122,3 +124,86 @@ def test_an_audit_on_the_page_is_that_of_the_command(tmp_path):
     assert (page_audit["judged"], page_audit["wrong"]) == (6, result.n_wrong)
     with serve_review(run, port=0) as address:  # it is there again
         assert list_page(Client(address), "order=audit") == listed_samples
+
+
+# ---- merged classes
+
+RANDOM_ORDERS = ("random", "hundred", "audit")
+
+
+@pytest.fixture
+def merged_pair(tmp_path):
+    """A run, the pair of classes with the most flags, and which samples lie between them."""
+    run = image_run(tmp_path, N=400, margin=2.5)
+    session, errors = open_session(run)
+    session.decisions.close()
+    given, suggested = errors.ranked_pairs[0][:2]
+    suggested_codes = errors.suggested_codes
+    classes = np.sort([errors.labels.codes, suggested_codes], axis=0)
+    between = (classes == np.sort([given, suggested])[:, None]).all(axis=0)
+    return run, (given, suggested), set(np.flatnonzero(between).tolist())
+
+
+def merge(client, pair, action="merge"):
+    body = {"index": pair[0], "action": action, "target": pair[1], "reviewer": "ana"}
+    assert client.post("api/class", body)[0] == 200
+
+
+def test_random_orders_leave_out_flags_between_merged_classes(merged_pair):
+    run, pair, between = merged_pair
+    with serve_review(run, port=0) as address:
+        client = Client(address)
+        client.post("api/audit", {})
+        before = {order: list_page(client, f"order={order}") for order in RANDOM_ORDERS}
+        decided = next(i for i in before["hundred"] if i in between)
+        client.decide([decided, "keep", None])
+        merge(client, pair)
+        for order in RANDOM_ORDERS:
+            expected = [i for i in before[order] if i not in between or i == decided]
+            assert len(expected) < len(before[order]), order
+            after = list_page(client, f"order={order}")
+            assert after[: len(expected)] == expected, order
+            assert not (between - {decided}) & set(after), order
+        assert len(list_page(client, "order=hundred")) == min(
+            100, len(list_page(client, "order=random"))
+        )
+        merge(client, pair, action=None)
+        assert {order: list_page(client, f"order={order}") for order in RANDOM_ORDERS} == before
+
+
+def test_an_audit_counts_what_was_merged_without_asking(merged_pair):
+    run, pair, between = merged_pair
+    with serve_review(run, port=0) as address:
+        client = Client(address)
+        client.post("api/audit", {})
+        drawn = list_page(client, "order=audit")
+        settled = between & set(drawn)
+        relabelled = min(settled)
+        codes, truth = run.predictions().labels.codes, run.predictions().truth
+        other = pair[1] if codes[relabelled] == pair[0] else pair[0]
+        client.decide([relabelled, "relabel", int(other)])
+        assert client.json("api/estimates")["audit"]["wrong"] == 1
+        merge(client, pair)
+        audit = client.json("api/estimates")["audit"]
+        assert (audit["n"], audit["judged"]) == (len(drawn) - len(settled), 0)
+        for i in list_page(client, "order=audit"):
+            if i != relabelled:
+                client.decide([i, "keep" if codes[i] == truth[i] else "drop", None])
+        audit = client.json("api/estimates")["audit"]
+        rest = [i for i in drawn if i not in settled]
+        assert (audit["n"], audit["judged"]) == (len(rest), len(rest))
+        assert audit["wrong"] == sum(codes[i] != truth[i] for i in rest)
+        assert settled - {relabelled} == settled - set(list_decisions(run))  # nobody was asked
+
+
+def test_the_file_of_a_new_audit_has_nothing_that_is_settled(merged_pair):
+    run, pair, between = merged_pair
+    with serve_review(run, port=0) as address:
+        client = Client(address)
+        merge(client, pair)
+        client.post("api/audit", {})
+        listed = list_page(client, "order=audit")
+    with (run.path / "audit.csv").open(newline="") as file:
+        rows = [int(row["index"]) for row in csv.DictReader(file)]
+    assert rows == listed
+    assert not between & set(rows)

@@ -95,7 +95,7 @@ def find_label_errors(
     verdicts
         What reviewers decided: (actions [N], labels [N]). Actions are 0 undecided, 1 keep, 2
         relabel, 3 drop; labels are class numbers. They are taken as certain, and update the
-        probabilities of the others.
+        probabilities of the others; only 4, a suggestion accepted without a look, does not.
     agreement
         `alg-ens` flags what at least this many of its four algorithms flag. Default: 3.
     entropy_class

@@ -18,6 +18,7 @@ from uqled.detect.auto.audit import Audit, audit_sample
 from uqled.detect.auto.estimate import DROP, KEEP, encode_verdicts
 from uqled.errors import FileError
 from uqled.review.decisions import read_verdicts
+from uqled.review.decisions.classes import find_settled_samples, read_run_classes
 from uqled.storage.atomic import replace_file, write_json
 from uqled.storage.reading import explain_file_problems, name_file, read_json, read_text
 
@@ -33,8 +34,20 @@ Verdicts = tuple[NDArray[np.int8], NDArray[np.int32]]
 _ANEW = "Remove it to draw a new audit"
 
 
-def open_audit(folder: Path, errors: LabelErrors, ids: list[str], size: int, seed: int) -> Audit:
-    """Continue the audit in a run's folder, or begin a new one and write its files."""
+def open_audit(
+    folder: Path,
+    errors: LabelErrors,
+    ids: list[str],
+    size: int,
+    seed: int,
+    *,
+    settled: NDArray[np.bool_] | None = None,
+) -> Audit:
+    """Continue the audit in a run's folder, or begin a new one and write its files.
+
+    Samples that are `settled` [N] are drawn like all others, because a merge of classes may be
+    taken back, but a person is not asked about them.
+    """
     path = folder / AUDIT_FILE
     if path.exists():
         return _check_audit(read_json(path, _ANEW), len(errors), path)
@@ -42,7 +55,8 @@ def open_audit(folder: Path, errors: LabelErrors, ids: list[str], size: int, see
     file = io.StringIO(newline="")
     rows = csv.writer(file)
     rows.writerow(AUDIT_COLUMNS)
-    for z in audit.indices.tolist():
+    drawn_samples = audit.indices if settled is None else audit.indices[~settled[audit.indices]]
+    for z in drawn_samples.tolist():
         rows.writerow([z, ids[z], errors.given[z], errors.labels.values[_other(errors, z)], ""])
     with replace_file(folder / "audit.csv") as part:
         part.write_text(file.getvalue(), encoding="utf-8", newline="")
@@ -74,6 +88,17 @@ def _check_audit(content: Any, n_samples: int, path: Path) -> Audit:
     if not is_valid:
         raise FileError(name_file(path), "is not an audit of this run", _ANEW)
     return Audit(np.array(indices, np.int64), np.array(inclusion, np.float64))
+
+
+def find_settled_by_merges(predictions: Predictions, errors: LabelErrors) -> NDArray[np.bool_]:
+    """[N] samples of a run about which an audit needs no verdict: see `find_settled_samples`."""
+    N = len(predictions)
+    decisions = read_verdicts(predictions)
+    actions, labels = decisions or (np.zeros(N, np.int8), np.full(N, -1, np.int32))
+    classes = read_run_classes(predictions)
+    targets = {k: one.target for k, one in classes.items() if one.target is not None}
+    codes, suggested = predictions.labels.codes, errors.suggested_codes
+    return find_settled_samples(codes, suggested, actions, labels, targets)
 
 
 def read_audit_verdicts(

@@ -31,6 +31,12 @@ class CurrentErrors:
         self._current = dict(self.first)
         self._lock = threading.Lock()
 
+    @property
+    def audited(self) -> LabelErrors | None:
+        """The flags before any decision that an audit is drawn from; None where no method knows
+        error probabilities."""
+        return next((one for one in self.first.values() if one.estimate), None)
+
     def get(self, method: str) -> LabelErrors:
         """A method's flags as last computed; never waits."""
         if method not in self.first:

@@ -121,10 +121,11 @@ def compute_estimates(flags: FlagList, number: int) -> Estimates | None:
 
 
 def list_random_verdicts(flags: FlagList) -> NDArray[np.intp]:
-    """The flags that were decided in the random order, from its start."""
-    is_open = flags.state.actions[flags.random_order] == 0
+    """The flags that were decided in the random order, from its start, after a look at each."""
+    random_order = flags.list_random()
+    is_open = flags.state.actions[random_order] == 0
     n = int(is_open.argmax()) if is_open.any() else len(is_open)
-    return flags.random_order[:n]
+    return random_order[:n][~flags.state.unseen[random_order[:n]]]
 
 
 def offer_bulk(
@@ -135,14 +136,16 @@ def offer_bulk(
 ) -> list[BulkOffer]:
     """The offers to accept many undecided flags at once.
 
-    Nothing before `BULK_VERDICTS` decisions, and nothing where the estimate is unsure. Decisions
+    Nothing before `BULK_VERDICTS` decisions, and nothing where the estimate is unsure. What was
+    accepted at once counts for neither: it is the model's own word, and taking it for verdicts
+    would make every offer support the next one. Decisions
     from the top of the list make the current estimate hopeful, so the one before any decision must
     be sure and expect as many errors too; or else flags at random that are as suspect as these.
     """
     before, after = first.estimate, current.estimate
     if before is None or after is None or after.unsure or after.known is None:
         return []
-    if np.count_nonzero(after.known >= 0) < BULK_VERDICTS:
+    if np.count_nonzero(after.evidence >= 0) < BULK_VERDICTS:  # type: ignore[operator]
         return []
     has_random = len(decided_at_random) >= BULK_RANDOM
     if before.unsure and not has_random:

@@ -20,7 +20,7 @@ from uqled.detect.reasons import CONTRADICTED, REASONS, Reason, find_reasons
 from uqled.detect.result import LabelErrors
 from uqled.report.suspects import describe_duplicate, describe_reason, read_probabilities
 from uqled.review.current_errors import CurrentErrors
-from uqled.review.decisions.classes import find_merged_flags
+from uqled.review.decisions.classes import find_merged_flags, find_settled_samples
 from uqled.review.decisions.state import DecisionState, State
 from uqled.review.orders import Order, list_in_order
 from uqled.storage.run import Predictions
@@ -77,7 +77,8 @@ class FlagList:
         self._predictions = predictions
         self._reasons = np.full(len(predictions), -1, np.int8)
         self.audit_indices: NDArray[np.intp] = np.empty(0, np.intp)
-        """The samples drawn for an audit; none where none was drawn."""
+        """The samples drawn for an audit, those included that need no verdict; none where none was
+        drawn."""
         self._lock = threading.Lock()
 
     @property
@@ -96,6 +97,25 @@ class FlagList:
         ranked_samples = self.first.ranked
         return ranked_samples[np.random.default_rng(0).permutation(len(ranked_samples))].astype(
             np.intp
+        )
+
+    def list_random(self) -> NDArray[np.intp]:
+        """The random order without flags between merged classes that nobody decided about."""
+        return self.random_order[~self._is_merged[self.random_order]]
+
+    def list_audit(self) -> NDArray[np.intp]:
+        """The audit's samples without those that are settled and that nobody decided about."""
+        is_asked = ~self.is_settled | (self.state.actions > 0)
+        return self.audit_indices[is_asked[self.audit_indices]]
+
+    @property
+    def is_settled(self) -> NDArray[np.bool_]:
+        """[N] samples about which an audit needs no verdict, because classes were merged. By the
+        flags that it was drawn from, so that verdicts do not change which these are."""
+        audited, state = self._errors.audited or self.first, self.state
+        codes, suggested = self._predictions.labels.codes, audited.suggested_codes
+        return find_settled_samples(
+            codes, suggested, state.actions, state.labels, state.class_targets
         )
 
     @property

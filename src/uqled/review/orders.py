@@ -5,6 +5,8 @@ worth     first those whose verdict says most: uncertain, and many undecided one
 audit     the samples drawn for an audit: they tell how many labels are wrong, whatever the model
 random    the flags in a random order that is always the same
 hundred   the first hundred of these
+
+No order asks about flags between classes that were merged.
 """
 
 from __future__ import annotations
@@ -27,9 +29,9 @@ _Indices = NDArray[np.intp]
 def list_in_order(flags: FlagList, order: Order, tier: int | None) -> _Indices:
     """The samples that an order lists: flags, of a tier where one is named."""
     if order == "audit":
-        return flags.audit_indices
+        return flags.list_audit()
     if order in ("random", "hundred"):
-        samples = flags.random_order[: _HUNDRED_FLAGS if order == "hundred" else None]
+        samples = flags.list_random()[: _HUNDRED_FLAGS if order == "hundred" else None]
         return samples if tier is None else samples[flags.tier_numbers[samples] == tier]
     is_in_list = flags.is_listed
     undecided = flags.list_undecided()

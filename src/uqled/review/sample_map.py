@@ -62,7 +62,8 @@ class SampleMap:
         assert stage is not None
         seconds_left = stage.seconds_left
         if seconds_left is None:  # until the speed is known, assume an ordinary core
-            seconds_left = max(1.0, self._plan.seconds - stage.elapsed_seconds)
+            expected = self._plan.seconds - stage.elapsed_seconds
+            seconds_left = expected if expected > 0 else None  # a busy computer: nobody knows
         return {
             "version": self._version,
             "ready": self._version == 2,
@@ -72,7 +73,7 @@ class SampleMap:
             "is_placing": stage.done >= self._plan.layout_seconds,
             "share": min(1.0, stage.done / max(self._plan.seconds, 1e-9)),
             "seconds": round(stage.elapsed_seconds, 1),
-            "seconds_left": round(seconds_left, 1),
+            "seconds_left": None if seconds_left is None else round(seconds_left, 1),
             "problem": self._problem,
         }
 

@@ -102,9 +102,10 @@ class ReviewSession:
 
     def begin_audit(self) -> Audit:
         """Draw the samples of an audit, or go on with the one that was begun."""
+        self.state.refresh()
         with self._lock:
             if self._audit is None:
-                drawn_from = next((one for one in self.errors.first.values() if one.estimate), None)
+                drawn_from = self.errors.audited
                 if drawn_from is None:
                     raise InputError(
                         "method",
@@ -112,7 +113,12 @@ class ReviewSession:
                         f"Detect with method {DEFAULT_METHOD}",
                     )
                 self._audit = open_audit(
-                    self.predictions.path, drawn_from, self.predictions.ids, AUDIT_SIZE, 0
+                    self.predictions.path,
+                    drawn_from,
+                    self.predictions.ids,
+                    AUDIT_SIZE,
+                    0,
+                    settled=self.get_list(None).is_settled,
                 )
                 for flags in self._lists.values():
                     flags.audit_indices = self._audit.indices.astype(np.intp)
@@ -124,10 +130,14 @@ class ReviewSession:
             return None
         _, actions, labels = self.state.copy_verdicts()
         verdicts = read_audit_verdicts(self.predictions, (actions, labels))
-        n_judged = sum(z in verdicts for z in self._audit.indices.tolist())
-        content: dict[str, Any] = {"n": len(self._audit), "judged": n_judged}
+        is_settled = flags.is_settled
+        drawn_samples = self._audit.indices[~is_settled[self._audit.indices]].tolist()
+        n_judged = sum(z in verdicts for z in drawn_samples)
+        content: dict[str, Any] = {"n": len(drawn_samples), "judged": n_judged}
         if n_judged and flags.first.estimate is not None:
-            result = estimate_audit(flags.first, self._audit, verdicts, mask=flags.current.mask)
+            result = estimate_audit(
+                flags.first, self._audit, verdicts, mask=flags.current.mask, settled=is_settled
+            )
             content |= {
                 "wrong": result.n_wrong,
                 "errors": vars(result.n_errors[0.8]),

@@ -196,3 +196,30 @@ def test_intervals_hold_the_truth_after_verdicts(way):
         real_held += real.low <= is_wrong[after.mask].mean() <= real.high
     assert n_held / runs >= 0.8
     assert real_held / runs >= 0.8
+
+
+def test_the_estimate_stays_right_in_the_mean_where_classes_were_merged(reviewed_data):
+    """Flags between the two most confused classes are no errors any more; part of the audit."""
+    errors, is_error = reviewed_data
+    given, suggested = errors.ranked_pairs[0][:2]
+    settled = (errors.labels.codes == given) & (errors.suggested_codes == suggested)
+    is_error = is_error & ~settled
+    assert np.count_nonzero(settled & errors.mask) > 5
+    whole, part, precision = [], [], []
+    for seed in range(120):
+        audit = uqled.audit_sample(errors, 40, seed=seed)
+        asked = [z for z in audit.indices.tolist() if not settled[z]]
+        verdicts = {z: bool(is_error[z]) for z in asked}
+        result = uqled.estimate_audit(errors, audit, verdicts, settled=settled)
+        assert result.n_judged == len(asked)
+        whole.append(result.n_errors[0.8].value)
+        precision.append(result.precision[0.8].value)
+        half = {z: verdicts[z] for z in asked[: len(asked) // 2]}
+        part.append(uqled.estimate_audit(errors, audit, half, settled=settled).n_errors[0.8].value)
+    assert np.mean(whole) == pytest.approx(is_error.sum(), rel=0.05)
+    assert np.mean(part) == pytest.approx(is_error.sum(), rel=0.1)
+    flags = errors.mask & ~settled
+    assert np.mean(precision) == pytest.approx(is_error[flags].mean(), rel=0.05)
+    # A verdict on a settled sample changes nothing: it is no evidence about the model.
+    more = verdicts | {int(z): True for z in np.flatnonzero(settled)}
+    assert uqled.estimate_audit(errors, audit, more, settled=settled) == result

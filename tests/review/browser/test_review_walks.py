@@ -181,3 +181,56 @@ def test_every_screen_by_mouse_alone(open_page, run, address):
     wait_until(lambda: count_opinions(run) == 1, "the opinion")
     page.locator("#undo").click()
     wait_until(lambda: count_opinions(run) == 0, "taking it back")
+
+
+def test_two_fingers_zoom_into_the_picture_however_they_lie(open_page, address):
+    page = open_page(address, viewport={"width": 390, "height": 844}, has_touch=True)
+    page.locator("#as-single").tap()
+    page.wait_for_selector("#single figure img")
+    box = page.locator("#single figure").bounding_box()
+    x, y = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+    touches = page.context.new_cdp_session(page)
+
+    def touch(kind, *points):
+        points = [{"x": px, "y": py, "id": k} for k, (px, py) in enumerate(points)]
+        touches.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": points})
+
+    def pinch(distances, dx, dy):
+        for k, distance in enumerate(distances):
+            fingers = [(x + s * distance * dx, y + s * distance * dy) for s in (-1, 1)]
+            if k == 0:
+                touch("touchStart", fingers[0])
+            touch("touchMove" if k else "touchStart", *fingers)
+        touch("touchEnd")
+
+    scale = (
+        "Number(/scale\\((.*)\\)/.exec("
+        "document.querySelector('#single figure img').style.transform)?.[1])"
+    )
+    for dx, dy in ((1, 0), (0, 1)):
+        pinch(range(10, 41, 3), dx, dy)
+        until(page, f"{scale} > 3")
+        pinch(range(40, 4, -3), dx, dy)
+        until(page, f"{scale} === 1")
+    assert page.evaluate("visualViewport.scale") == 1  # the page itself is not zoomed
+
+
+def test_a_merge_on_another_page_takes_its_flags_out_of_this_one(open_page, run, address):
+    page, other = open_page(address), open_page(address)
+    read = "document.querySelector('#counts').textContent"
+    other.evaluate("document.dispatchEvent(new Event('visibilitychange'))")
+    before = other.evaluate(read)
+    labels = run.predictions().labels
+    body = {"index": 0, "action": "merge", "target": 1, "reviewer": "ana"}
+    page.evaluate(
+        """(body) => fetch("api/class", {
+          method: "POST", body: JSON.stringify(body),
+          headers: { "Content-Type": "application/json" },
+        })""",
+        body,
+    )
+    until(other, f"{read} !== {before!r}")
+    pair = {labels.names[0], labels.names[1]}
+    texts = other.locator("#list .card").all_inner_texts()
+    assert texts
+    assert not any(all(name in text for name in pair) for text in texts)

@@ -33,30 +33,32 @@ def audit(
     """
     from uqled.detect.auto.audit import estimate_audit
     from uqled.detect.find import find_label_errors
-    from uqled.review.audits import open_audit, read_audit_verdicts
+    from uqled.review.audits import find_settled_by_merges, open_audit, read_audit_verdicts
     from uqled.storage.run import Run
 
     run = Run.open(folder)
     predictions = run.predictions()
     errors = find_label_errors(predictions)
     verdicts = read_audit_verdicts(predictions)
-    sample = open_audit(folder, errors, predictions.ids, size, seed)
-    judged_indices = [z for z in sample.indices.tolist() if z in verdicts]
+    settled = find_settled_by_merges(predictions, errors)
+    sample = open_audit(folder, errors, predictions.ids, size, seed, settled=settled)
+    samples = sample.indices[~settled[sample.indices]].tolist()
+    judged_indices = [z for z in samples if z in verdicts]
     file = folder / "audit.csv"
     files = {"audit": str(file)}
-    content = {"samples": sample.indices.tolist(), "judged": len(judged_indices), "files": files}
+    content = {"samples": samples, "judged": len(judged_indices), "files": files}
     if not judged_indices:
         text = (
-            f"{len(sample)} samples are drawn for the audit. Write yes or no in the column "
+            f"{len(samples)} samples are drawn for the audit. Write yes or no in the column "
             f"is_wrong of {file}, or decide on the review page, then repeat the command."
         )
         return CommandOutput(text, content)
-    result = estimate_audit(errors, sample, verdicts)
+    result = estimate_audit(errors, sample, verdicts, settled=settled)
     after = errors.with_verdicts(verdicts)
     number, wide = result.n_errors[0.8], result.n_errors[0.95]
     real, widely = result.precision[0.8], result.precision[0.95]
     lines = [
-        f"{result.n_judged} of {len(sample)} samples judged, {result.n_wrong} of them wrong",
+        f"{result.n_judged} of {len(samples)} samples judged, {result.n_wrong} of them wrong",
         f"about {number.value:,.0f} labels are wrong "
         f"({number.value / len(predictions):.2%}); 80% interval {number.low:,.0f} to "
         f"{number.high:,.0f}, 95% interval {wide.low:,.0f} to {wide.high:,.0f}",

@@ -113,27 +113,39 @@ class AuditResult:
 
 
 def estimate_audit(
-    errors: LabelErrors, audit: Audit, verdicts: Mapping[int, bool], *, mask: Any = None
+    errors: LabelErrors,
+    audit: Audit,
+    verdicts: Mapping[int, bool],
+    *,
+    mask: Any = None,
+    settled: Any = None,
 ) -> AuditResult:
     """Estimate how many labels are wrong from verdicts: {sample: True if its label is wrong}.
 
     `errors` are those that the audit was drawn from. Samples of the audit count up to the first one
     without a verdict; verdicts on other samples count as they are. `mask` [N] are the flags whose
-    precision is estimated, by default those of `errors`.
+    precision is estimated, by default those of `errors`. `settled` [N] are samples whose labels
+    are right by definition, as those between classes that were merged: they are no flags, need no
+    verdict, and one that they have is ignored.
     """
+    is_settled = np.zeros(len(errors), np.bool_)
+    if settled is not None:
+        is_settled |= np.asarray(settled, np.bool_)
+    verdicts = {z: is_wrong for z, is_wrong in verdicts.items() if not is_settled[z]}
     judged_samples = np.array([z for z in audit.indices.tolist() if z in verdicts], np.int64)
     if not len(judged_samples):
         raise InputError("verdicts", "have none of the audit's samples", "Judge some of them first")
-    flags = errors.mask if mask is None else np.asarray(mask, np.bool_)
+    flags = (errors.mask if mask is None else np.asarray(mask, np.bool_)) & ~is_settled
     inclusion = dict(zip(audit.indices.tolist(), audit.inclusion.tolist(), strict=True))
-    share = len(judged_samples) / len(audit)
+    # Nothing is estimated about settled samples, so those that were drawn add nothing to the sum.
+    n_to_judge = int(np.count_nonzero(~is_settled[audit.indices]))
+    share = len(judged_samples) / n_to_judge
     inclusion_probability = np.minimum([inclusion[z] * share for z in judged_samples.tolist()], 1.0)
     is_wrong = np.array([verdicts[z] for z in judged_samples.tolist()], np.float64)
     expectation = _expect(errors, verdicts, judged_samples)
-    all_samples = np.ones(len(errors), np.bool_)
     numbers = {
         c: _estimate_total(
-            expectation, all_samples, judged_samples, inclusion_probability, is_wrong, c
+            expectation, ~is_settled, judged_samples, inclusion_probability, is_wrong, c
         )
         for c in (0.8, 0.95)
     }
@@ -143,7 +155,7 @@ def estimate_audit(
         ).as_share_of(int(np.count_nonzero(flags)))
         for c in (0.8, 0.95)
     }
-    advice = _advise(numbers[0.8], len(audit) - len(judged_samples))
+    advice = _advise(numbers[0.8], n_to_judge - len(judged_samples))
     return AuditResult(len(judged_samples), int(is_wrong.sum()), numbers, real, advice)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -20,6 +20,9 @@ Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 
 KEEP, RELABEL, DROP = 1, 2, 3
+#: A suggestion that was accepted with many others, without a look at the sample: the label counts
+#: as wrong, but says nothing about the model, whose word it was.
+ACCEPT = 4
 
 #: If the interval of the flags' precision is wider than this, its middle is no answer: one reading
 #: more or less would move it further than anything that is known.
@@ -51,6 +54,15 @@ class ErrorEstimate:
     """From 0 to 1: the number of errors if noise is the same everywhere, as a share of what the
     confident joint counts. Where it is low, the model has errors of its own that no reading
     knows."""
+    unseen: Bools | None = None
+    """[N] verdicts that were given without a look at the sample: no evidence about the readings."""
+
+    @property
+    def evidence(self) -> NDArray[np.int8] | None:
+        """[N] the verdicts as in `known`, without the `unseen` ones."""
+        if self.known is None or self.unseen is None:
+            return self.known
+        return np.where(self.unseen, -1, self.known).astype(np.int8)
 
     @cached_property
     def probability(self) -> Floats:
@@ -225,19 +237,29 @@ class ErrorEstimate:
         """The estimate after review: decisions are certain, and the readings that predicted them
         better weigh more.
 
-        `actions` [N]: 0 undecided, 1 keep, 2 relabel, 3 drop; `labels` [N]: the class decided on.
+        `actions` [N]: 0 undecided, 1 keep, 2 relabel, 3 drop, 4 relabel without a look; `labels`
+        [N]: the class decided on.
         Each reading's weight, in the mean and in the interval, is multiplied by the probability it
         gave to the verdicts. In the mean a reading starts half-way between its own weight and equal
         weights, so that the verdicts may favour even a reading of weight 0. A common correction of
-        the log-odds takes care of errors that all readings share.
+        the log-odds takes care of errors that all readings share. What was accepted without a look
+        is certain, but changes neither.
         """
-        return self.with_known_verdicts(encode_verdicts(actions, labels, codes))
+        unseen = np.asarray(actions) == ACCEPT
+        return self.with_known_verdicts(encode_verdicts(actions, labels, codes), unseen)
 
-    def with_known_verdicts(self, verdicts: NDArray[np.int8]) -> ErrorEstimate:
-        """The same, where each verdict [N] is 1 wrong, 0 right or -1 none."""
-        has_verdict = verdicts >= 0
-        if not has_verdict.any():
+    def with_known_verdicts(
+        self, verdicts: NDArray[np.int8], unseen: Bools | None = None
+    ) -> ErrorEstimate:
+        """The same, where each verdict [N] is 1 wrong, 0 right or -1 none; those that are `unseen`
+        [N] are no evidence."""
+        if unseen is None or not unseen.any():
+            unseen = None
+        has_verdict = verdicts >= 0 if unseen is None else (verdicts >= 0) & ~unseen
+        if not (verdicts >= 0).any():
             return self
+        if not has_verdict.any():
+            return replace(self, known=verdicts, unseen=unseen)
         is_wrong = verdicts[has_verdict].astype(np.float64)
         log_likelihood = {
             k: float(np.sum(np.log(np.where(is_wrong > 0, p, 1 - p))))
@@ -262,8 +284,10 @@ class ErrorEstimate:
         )
         mean = np.sum([weights[k] * self.readings[k][has_verdict] for k in weights], axis=0)
         correction = OddsCorrection.fit(mean, is_wrong)
-        spread = update_weights(self.spread)
-        return ErrorEstimate(self.readings, weights, spread, correction, verdicts, self.agreement)
+        return replace(
+            self, weights=weights, spread=update_weights(self.spread), correction=correction,
+            known=verdicts, unseen=unseen,
+        )  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -331,14 +355,16 @@ def encode_verdicts(actions: Any, labels: Any, codes: NDArray[Any]) -> NDArray[n
             f"have the shapes {actions.shape} and {decisions.shape} for {len(codes)} samples",
             "Pass (actions [N], labels [N])",
         )
-    if actions.dtype.kind not in "iu" or ((actions < 0) | (actions > DROP)).any():
+    if actions.dtype.kind not in "iu" or ((actions < 0) | (actions > ACCEPT)).any():
         raise InputError(
-            "verdicts", "have an unknown action", "Use 0 undecided, 1 keep, 2 relabel, 3 drop"
+            "verdicts",
+            "have an unknown action",
+            "Use 0 undecided, 1 keep, 2 relabel, 3 drop, 4 relabel without a look",
         )
     verdicts = np.full(len(codes), -1, np.int8)
     verdicts[actions == KEEP] = 0
     verdicts[actions == DROP] = 1
-    is_relabel = actions == RELABEL
+    is_relabel = (actions == RELABEL) | (actions == ACCEPT)
     verdicts[is_relabel] = decisions[is_relabel] != codes[is_relabel]
     return verdicts
 

@@ -89,7 +89,7 @@ class _Corrections:
         """Corrections around the best fit, weighted by the verdicts. The fit's own covariance is
         not enough: if all verdicts say `wrong`, it does not exclude corrections that would make
         half of them right."""
-        best, verdicts = estimate.correction, estimate.known
+        best, verdicts = estimate.correction, estimate.evidence
         if best is None or verdicts is None:
             return cls(np.ones(1), np.zeros(1), 0.0, np.ones(1))
         root = np.linalg.cholesky(best.covariance)

@@ -60,9 +60,9 @@ class AgreedShare:
     def of(cls, estimate: ErrorEstimate) -> AgreedShare:
         """With the verdicts, if there are any."""
         share = cls.of_agreement(estimate.agreement)
-        if estimate.known is None:
+        if (evidence := estimate.evidence) is None:
             return share
-        verdicts = estimate.known[find_agreed(estimate)]
+        verdicts = evidence[find_agreed(estimate)]
         n_wrong, n_right = (int(np.count_nonzero(verdicts == verdict)) for verdict in (1, 0))
         return cls(share.wrong + n_wrong, share.right + n_right)
 

@@ -11,7 +11,9 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
+from uqled.detect.auto.estimate import ACCEPT, RELABEL
 from uqled.errors import InputError
+from uqled.review.decisions.reading import has_decisions
 from uqled.review.decisions.rows import (
     CLASS_ACTIONS,
     CLASS_COLUMNS,
@@ -22,7 +24,7 @@ from uqled.review.decisions.rows import (
     read_class_decision,
     refuse_row,
 )
-from uqled.review.decisions.store import Decisions, check_name, has_decisions
+from uqled.review.decisions.store import Decisions, check_name
 from uqled.storage.run import Predictions
 
 
@@ -117,6 +119,22 @@ def find_merged_flags(
         after[list(targets)] = list(targets.values())
         merged = (codes != suggested) & (after[codes] == after[suggested])
     return merged
+
+
+def find_settled_samples(
+    codes: NDArray[np.integer],
+    suggested: NDArray[np.integer],
+    actions: NDArray[np.integer],
+    labels: NDArray[np.integer],
+    targets: Mapping[int, int],
+) -> NDArray[np.bool_]:
+    """[N] samples whose label is right since classes were merged, without a verdict: undecided ones
+    whose given and suggested class are now one, and those that were relabelled (`actions` [N],
+    `labels` [N]) with what is now the same class."""
+    is_relabelled = (actions == RELABEL) | (actions == ACCEPT)
+    others = np.where(is_relabelled, labels, suggested)
+    is_without_verdict: NDArray[np.bool_] = is_relabelled | (actions == 0)
+    return find_merged_flags(codes, others, targets) & is_without_verdict
 
 
 def _check_class(index: int | None, what: str, K: int) -> None:

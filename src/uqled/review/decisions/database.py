@@ -41,8 +41,10 @@ CREATE INDEX changes_by_batch ON changes (batch);
 CREATE TABLE latest (sample INTEGER PRIMARY KEY, number INTEGER NOT NULL);
 CREATE TABLE undone (batch INTEGER PRIMARY KEY)
 """
-#: Tables that files written by earlier versions lack; they are added when such a file is opened.
-LATER_TABLES = """
+#: Tables that files written by earlier versions lack, oldest first; what is missing is added when
+#: such a file is opened.
+LATER_TABLES = (
+    """
 CREATE TABLE class_changes (
     number INTEGER PRIMARY KEY,
     class INTEGER NOT NULL,
@@ -60,7 +62,11 @@ CREATE TABLE opinions (
     reviewer TEXT NOT NULL,
     at REAL NOT NULL
 )
-"""
+""",
+    "CREATE TABLE unseen (batch INTEGER PRIMARY KEY)",
+)
+
+_ALL_TABLES = ";".join((FIRST_TABLES, *LATER_TABLES))
 
 _PART = f"{PREFIX}decisions-"  # begins the name of a new file until it has its own
 _PATIENCE = 30.0  # seconds to wait for another writer
@@ -123,11 +129,11 @@ def open_decision_file(path: Path, about: Mapping[str, Any] | None) -> BoundedCo
         _narrow_modes(path)
         connection = _connect(path, "rw")
         try:
-            is_complete = check_schema(connection, path)
+            missing_tables = check_schema(connection, path)
             _use_log(connection)
             # In WAL mode, less would lose what was acknowledged.
             connection.execute("PRAGMA synchronous = FULL")
-            if not is_complete:
+            if missing_tables:
                 _add_tables(connection, path)
         except BaseException:
             connection.close()
@@ -155,12 +161,12 @@ def refuse_file(path: Path, problem: str) -> FileError:
     return FileError(name_file(path), f"cannot be used for decisions ({problem})", _FIX)
 
 
-def check_schema(connection: sqlite3.Connection, path: Path) -> bool:
+def check_schema(connection: sqlite3.Connection, path: Path) -> str:
     """Refuse a file that holds anything but our own tables and indexes.
 
-    Returns if it has all of them: one of an earlier version lacks `LATER_TABLES`.
+    Returns the statements for those that it lacks because it is of an earlier version.
     """
-    missing, roots = _expect_schema(FIRST_TABLES + ";" + LATER_TABLES), set()
+    missing, roots = _expect_schema(_ALL_TABLES), set()
     rows = connection.execute("SELECT type, name, tbl_name, sql, rootpage FROM sqlite_master")
     for n_rows, (kind, name, table, sql, root) in enumerate(rows, 1):
         if (kind, name) not in missing:
@@ -170,19 +176,21 @@ def check_schema(connection: sqlite3.Connection, path: Path) -> bool:
         roots.add(root)
         if len(roots) < n_rows or root == 1:  # page 1 is the schema itself
             raise refuse_file(path, "it holds two tables in one place")
-    if missing.keys() == _expect_schema(LATER_TABLES).keys():
-        return False
+    for first in range(len(LATER_TABLES)):
+        statements = ";".join(LATER_TABLES[first:])
+        if missing.keys() == _expect_schema(statements).keys():
+            return statements
     for kind, name in missing:
         raise refuse_file(path, f"it lacks the {kind} {name!r}")
-    return True
+    return ""
 
 
 def _add_tables(connection: sqlite3.Connection, path: Path) -> None:
     """Update a file of an earlier version, unless another process is doing so."""
     connection.execute("BEGIN IMMEDIATE")
     try:
-        if not check_schema(connection, path):
-            for statement in LATER_TABLES.split(";"):
+        if missing_tables := check_schema(connection, path):
+            for statement in missing_tables.split(";"):
                 connection.execute(statement)
         connection.execute("COMMIT")
     except BaseException:
@@ -310,7 +318,7 @@ def _use_log(connection: sqlite3.Connection) -> None:
 def _build_content(about: Mapping[str, Any]) -> bytes:
     """The bytes of a new file."""
     with closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
-        connection.executescript(FIRST_TABLES + ";" + LATER_TABLES)
+        connection.executescript(_ALL_TABLES)
         for key, value in about.items():
             connection.execute("INSERT INTO about VALUES (?, ?)", (key, json.dumps(value)))
         content = bytearray(connection.serialize())

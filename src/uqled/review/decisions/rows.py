@@ -6,11 +6,16 @@ no reviewer can have written is refused, with the row's number.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args
 
+import numpy as np
+from numpy.typing import NDArray
+
+from uqled.detect.auto.estimate import ACCEPT, RELABEL
 from uqled.errors import FileError
 from uqled.limits import MAX_COUNT
 from uqled.storage.reading import name_file, parse_json
@@ -234,3 +239,20 @@ def is_class_name(name: Any) -> bool:
         and name.isprintable()
         and name.strip() == name
     )
+
+
+def hash_ids(ids: Sequence[str]) -> str:
+    """A hash of the samples' names: another run's samples have another one."""
+    digest = hashlib.blake2b(digest_size=16)
+    for name in ids:
+        data = name.encode("utf-8", "surrogatepass")
+        digest.update(len(data).to_bytes(8, "little") + data)
+    return digest.hexdigest()
+
+
+def mark_unseen(actions: NDArray[np.int8], unseen: NDArray[np.bool_]) -> NDArray[np.int8]:
+    """[N] the actions, in which a relabel that is `unseen` [N] is one without a look."""
+    marked: NDArray[np.int8] = np.where(unseen & (actions == RELABEL), ACCEPT, actions).astype(
+        np.int8
+    )
+    return marked

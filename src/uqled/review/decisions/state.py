@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from uqled.review.decisions.classes import read_class_decisions
-from uqled.review.decisions.rows import Change
+from uqled.review.decisions.rows import Change, mark_unseen
 from uqled.review.decisions.store import Decisions, action_number
 
 State = Literal["undecided", "decided", "keep", "relabel", "drop"]
@@ -27,6 +27,8 @@ class DecisionState:
         """[N] the class number of a relabel, -1 elsewhere."""
         self.times = np.zeros(N, np.int64)
         """[N] number of the change that decided the sample, 0 where it is undecided."""
+        self.unseen = np.zeros(N, np.bool_)
+        """[N] decisions that were made with many others, without a look at the sample."""
         self.latest: dict[int, Change] = {}
         """The last change of every sample that has one."""
         self.number = 0
@@ -39,8 +41,11 @@ class DecisionState:
     def refresh(self) -> None:
         """Read the changes since the last refresh."""
         with self._lock:
-            for change in self.decisions.history(self.number):
+            changes = self.decisions.history(self.number)
+            unseen_batches = self.decisions.list_unseen_batches() if changes else set()
+            for change in changes:
                 i = change.index
+                self.unseen[i] = change.batch in unseen_batches and change.action is not None
                 was_decided = self.actions[i] > 0
                 self.actions[i] = action_number(change.action)
                 self.labels[i] = -1 if change.label is None else change.label
@@ -54,9 +59,10 @@ class DecisionState:
             self.class_targets = {k: c.target for k, c in classes.items() if c.target is not None}
 
     def copy_verdicts(self) -> tuple[int, NDArray[np.int8], NDArray[np.int32]]:
-        """(number of the last change, actions [N], labels [N]), which stay as they are."""
+        """(number of the last change, actions [N], labels [N]) as `find_label_errors` takes
+        verdicts; they stay as they are."""
         with self._lock:
-            return self.number, self.actions.copy(), self.labels.copy()
+            return self.number, mark_unseen(self.actions, self.unseen), self.labels.copy()
 
     def list_decided(self, mask: NDArray[np.bool_]) -> NDArray[np.intp]:
         """The decided samples of `mask` [N], in the order of the decisions."""

@@ -7,8 +7,6 @@ overwrites a decision they did not know of.
 
 from __future__ import annotations
 
-import hashlib
-import os
 import threading
 import time
 import weakref
@@ -37,7 +35,9 @@ from uqled.review.decisions.rows import (
     Change,
     Decision,
     Description,
+    hash_ids,
     is_reviewer_name,
+    mark_unseen,
     read_change,
     read_description,
     refuse_row,
@@ -96,7 +96,7 @@ class Decisions:
         expected = None
         if n_samples is not None and classes is not None:
             expected = {"samples": n_samples, "classes": list(classes)}
-            expected |= {} if ids is None else {"ids": _digest(ids)}
+            expected |= {} if ids is None else {"ids": hash_ids(ids)}
         # One connection for all threads of a server: the lock keeps their statements apart.
         self._lock = threading.RLock()
         self._connection: BoundedConnection = open_decision_file(self.path, expected)
@@ -136,15 +136,19 @@ class Decisions:
         reviewer: str,
         seen_versions: Mapping[int, int] | None = None,
         tab: str = "",
+        unseen: bool = False,
     ) -> list[Decision]:
         """Write decisions (sample, action, class number of a relabel), all or none.
 
         The action None makes a sample undecided. `seen_versions` are the versions that the reviewer
         saw, 0 for a sample without a decision: a newer one raises `ConflictError`. The decision
         that a sample already has is no change, unless it settles a second opinion that differs.
-        `tab` tells the windows of one reviewer apart, for `undo`.
+        `tab` tells the windows of one reviewer apart, for `undo`. `unseen` decisions were made
+        without a look at each sample; the same decision about one of them after a look is a change.
         """
-        return self.decide_for_reviewers({reviewer: items}, seen_versions=seen_versions, tab=tab)
+        return self.decide_for_reviewers(
+            {reviewer: items}, seen_versions=seen_versions, tab=tab, unseen=unseen
+        )
 
     def decide_for_reviewers(
         self,
@@ -152,6 +156,7 @@ class Decisions:
         *,
         seen_versions: Mapping[int, int] | None = None,
         tab: str = "",
+        unseen: bool = False,
     ) -> list[Decision]:
         """The same for several reviewers, each with samples of their own, all or none."""
         checked_items = {
@@ -170,7 +175,7 @@ class Decisions:
             return [
                 decision
                 for who, items in checked_items.items()
-                for decision in self._write(items, before, who, tab)
+                for decision in self._write(items, before, who, tab, unseen=unseen)
             ]
 
     def undo(self, reviewer: str, *, tab: str | None = None) -> list[int]:
@@ -213,12 +218,15 @@ class Decisions:
 
     def current(self) -> dict[int, Decision]:
         """The current decision about every decided sample."""
-        current: dict[int, Decision] = {}
+        return {i: _decision(change) for i, change in self._current().items()}
+
+    def _current(self) -> dict[int, Change]:
+        current: dict[int, Change] = {}
         with self.read_transaction():
             for change in self._changes(f"{_LATEST} WHERE action IS NOT NULL"):
                 if change.index in current:  # a database page that occurs more than once
                     raise refuse_row(self.path, change.number, "is there twice")
-                current[change.index] = _decision(change)
+                current[change.index] = change
         return current
 
     def history(self, after: int = 0) -> list[Change]:
@@ -235,8 +243,8 @@ class Decisions:
     def verdicts(self, N: int) -> tuple[NDArray[np.int8], NDArray[np.int32]]:
         """For `N` samples, (actions [N], labels [N]).
 
-        Actions: 0 undecided, 1 keep, 2 relabel, 3 drop. Labels: the class number of a relabel,
-        -1 elsewhere.
+        Actions: 0 undecided, 1 keep, 2 relabel, 3 drop, 4 relabel without a look. Labels: the class
+        number of a relabel, -1 elsewhere.
         """
         if self.about.samples != N:
             raise InputError(
@@ -245,11 +253,18 @@ class Decisions:
                 f"{str(self.path)!r} holds decisions on {self.about.samples} samples",
             )
         actions, labels = np.zeros(N, np.int8), np.full(N, -1, np.int32)
-        for i, decision in self.current().items():
-            actions[i] = action_number(decision.action)
-            if decision.label is not None:
-                labels[i] = decision.label
-        return actions, labels
+        unseen, unseen_batches = np.zeros(N, np.bool_), self.list_unseen_batches()
+        for i, change in self._current().items():
+            actions[i] = action_number(change.action)
+            unseen[i] = change.batch in unseen_batches
+            if change.label is not None:
+                labels[i] = change.label
+        return mark_unseen(actions, unseen), labels
+
+    def list_unseen_batches(self) -> set[int]:
+        """The calls of `decide` that were made without a look at each sample."""
+        with self.read_transaction():
+            return {row[0] for row in self.select("SELECT batch FROM unseen")}
 
     def _check(self, expected: Mapping[str, Any]) -> Description:
         """Check which run these decisions belong to, and that they are consistent."""
@@ -355,6 +370,12 @@ class Decisions:
             version = earlier - 1
         return version
 
+    def _is_confirmed(self, decision: Decision, unseen: bool) -> bool:
+        """Whether the same decision again says more: after a look, or another opinion."""
+        held = self._version(decision.index, decision.version)
+        was_unseen = held is not None and held.batch in self.list_unseen_batches()
+        return (was_unseen and not unseen) or self._is_doubted(decision)
+
     def _is_doubted(self, decision: Decision) -> bool:
         """Whether a later second opinion differs: the same decision then confirms it."""
         version = self._version(decision.index, self._find_version(decision.index))  # after an undo
@@ -372,6 +393,7 @@ class Decisions:
         reviewer: str,
         tab: str,
         undoes: int | None = None,
+        unseen: bool = False,
     ) -> Iterator[Decision]:
         """Write the changes, and yield the resulting decisions."""
         execute, at = self._connection.execute, time.time()
@@ -380,10 +402,13 @@ class Decisions:
         ).fetchone()
         number = 0 if last is None else self._change(last).number
         batch = number + 1
+        if unseen:
+            execute("INSERT INTO unseen VALUES (?)", (batch,))
         for index, action, label in items:
             was = before.get(index)
             is_same = was is not None and (was.action, was.label) == (action, label)
-            if was is not None and is_same and undoes is None and not self._is_doubted(was):
+            is_again = was is not None and is_same and undoes is None
+            if was is not None and is_again and not self._is_confirmed(was, unseen):
                 yield was
                 continue
             number += 1
@@ -394,30 +419,6 @@ class Decisions:
             )
             execute("INSERT OR REPLACE INTO latest VALUES (?, ?)", (index, number))
             yield Decision(index, action, label, reviewer, at, version)
-
-
-def read_verdicts(predictions: Predictions) -> tuple[NDArray[np.int8], NDArray[np.int32]] | None:
-    """A run's (actions [N], labels [N]), as `find_label_errors` takes verdicts; None where nothing
-    is decided. No file is made where nobody reviewed."""
-    if not has_decisions(predictions):
-        return None
-    with Decisions.of(predictions) as decisions:
-        actions, labels = decisions.verdicts(len(predictions))
-    return (actions, labels) if actions.any() else None
-
-
-def read_decisions(predictions: Predictions) -> dict[int, Decision]:
-    """The current decisions about a run; no file is created if nobody has reviewed."""
-    if not has_decisions(predictions):
-        return {}
-    with Decisions.of(predictions) as store:
-        return store.current()
-
-
-def has_decisions(predictions: Predictions) -> bool:
-    """Whether the run has a file of decisions, or something in its place that opening will
-    refuse."""
-    return os.path.lexists(predictions.path / DECISIONS_FILE)
 
 
 def action_number(action: Action | None) -> int:
@@ -439,12 +440,3 @@ def check_name(reviewer: str) -> str:
             "reviewer", f"is {reviewer!r:.100}", f"Pass a name of 1 to {LONGEST_NAME} characters"
         )
     return name
-
-
-def _digest(ids: Sequence[str]) -> str:
-    """A hash of the samples' names: another run's samples have another one."""
-    digest = hashlib.blake2b(digest_size=16)
-    for name in ids:
-        data = name.encode("utf-8", "surrogatepass")
-        digest.update(len(data).to_bytes(8, "little") + data)
-    return digest.hexdigest()

@@ -180,6 +180,7 @@ def list_changes(session: ReviewSession, request: Request) -> Any:
         if is_many
         else [describe_decision(session, index) for index in sorted(changed_samples)],
         "opinions": count_opinions(session.decisions),
+        "merged": sorted(session.state.class_targets.items()),
         **session.describe_progress(session.get_list(query.get("method"))),
     }
 

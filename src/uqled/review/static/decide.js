@@ -14,6 +14,7 @@ sessionStorage.setItem("tab", tab);
 
 export const reviewer = () => find("reviewer").value.trim();
 let opinions = null; // changes with every second opinion, anybody's
+let merged = null; // the classes that anybody merged
 const listeners = []; // called with every sample that was decided or taken back
 
 export const onDecisions = (listener) => listeners.push(listener);
@@ -87,7 +88,9 @@ export async function lookForChanges() {
       opinions = answer.opinions;
       await showAgreement(reviewer());
     }
-    if (answer.many) await load({ from: samples[0]?.place ?? 0, index: samples[active]?.index });
+    const isMergeNew = merged !== null && merged !== String(answer.merged);
+    merged = String(answer.merged);
+    if (answer.many || isMergeNew) await load({ from: samples[0]?.place ?? 0, index: samples[active]?.index });
     else if (answer.changed.length) {
       learn(answer.changed, false);
       showProgress(answer);

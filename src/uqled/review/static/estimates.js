@@ -88,7 +88,7 @@ const formatWhole = (value) => formatNumber(Math.max(0, Math.round(value)));
 function draw(estimates) {
   const { verdicts, samples, flagged, wrong, real, real_confidence, left, left_flagged, next_errors } = estimates;
   const scale = Math.max(1, flagged, 1.5 * wrong.value); // labels at the right end of the bars
-  find("estimates-head").textContent = `about ${formatWhole(wrong.value)} (${formatWhole(wrong.low)}–${formatWhole(wrong.high)})`;
+  find("estimates-head").textContent = `about ${formatWhole(wrong.value)}` + (formatWhole(wrong.low) === formatWhole(wrong.high) ? "" : ` (${formatWhole(wrong.low)}–${formatWhole(wrong.high)})`);
   const rows = [row(`Of ${formatNumber(samples)} labels`, wrong, formatWhole, scale), row("Not decided yet", left, formatWhole, scale)];
   if (real !== null) rows.splice(1, 0, row(`Of ${formatNumber(flagged)} ${flagged === 1 ? "flag" : "flags"}`, real, formatPercent, 1, real_confidence === 0.8 ? "" : ` (${formatPercent(real_confidence)} interval)`));
   if (real !== null) rows[1][0].classList.toggle("range-only", real.high - real.low > SINGLE_NUMBER);

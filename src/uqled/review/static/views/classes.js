@@ -62,7 +62,8 @@ export async function openClass(index) {
 
 function drawClass({ index, given, flagged, rate, taken_for, taken_from, typical, oddest, decision }) {
   const names = state.info.classes;
-  const share = rate === null ? "" : ` About ${formatPercent(rate.value)} of the labels are wrong (${formatRange(rate.low, rate.high)}).`;
+  const value = rate && formatPercent(rate.value), range = rate && formatRange(rate.low, rate.high);
+  const share = rate === null ? "" : ` About ${value} of the labels are wrong${range === value ? "" : ` (${range})`}.`;
   const drawPairs = (title, pairs, toPair) =>
     pairs.length ? makeElement("section", {}, makeElement("h3", {}, title), makeElement("ul", { class: "chips wrap" }, ...pairs.map(([k, n]) => makeElement("li", {}, makeElement("button", { type: "button", class: "chip", onclick: () => showPair(...toPair(k)) }, ...breakName(names[k]), ` ${formatNumber(n)}`))))) : null;
   const undo = decision ? makeElement("p", { class: "state relabel" }, `${describeClass(decision)}. `, makeElement("button", { type: "button", id: "class-undo", onclick: () => change(index, null) }, "Take it back")) : null;

@@ -56,7 +56,8 @@ function describe({ ready, basis, samples, laid_out, is_placing, share, seconds,
   const placedNote = nPlaced ? ` ${formatNumber(laid_out)} of them are laid out by t-SNE; each of the others lies between the most similar of these.` : "";
   if (ready) return `${formatNumber(samples)} samples, with similar ones side by side. Draw around some to see them in the grid, click one to see it large.${placedNote}${basisNote}`;
   const step = is_placing && nPlaced ? `placing ${formatNumber(nPlaced)} samples between those` : `laying out ${formatNumber(laid_out)} samples`;
-  return `This is a first draft. The map is being computed (${step}): ${formatPercent(share)}, ${formatDuration(seconds)} so far, about ${formatDuration(seconds_left)} left.${basisNote}`;
+  const timeLeft = seconds_left === null ? "" : `, about ${formatDuration(seconds_left)} left`;
+  return `This is a first draft. The map is being computed (${step}): ${formatPercent(share)}, ${formatDuration(seconds)} so far${timeLeft}.${basisNote}`;
 }
 
 const formatDuration = (seconds) => (seconds < 90 ? `${Math.round(seconds)} s` : `${Math.round(seconds / 60)} min`);
