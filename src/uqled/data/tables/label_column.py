@@ -42,6 +42,12 @@ def choose_label(frame: Any, request: ReadRequest, subject: str, names: list[str
         raise InputError(
             "label", f"{problem}, and {subject} has no columns", "Pass samples and their labels"
         )
+    if label in names and label not in columns:
+        raise InputError(
+            "label",
+            f"is {label!r}, and that column of {subject} holds bytes that are not text in UTF-8",
+            "Name a column of text or whole numbers, or write its entries as text",
+        )
     if label not in columns:
         raise InputError(
             "label",
