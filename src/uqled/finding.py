@@ -257,7 +257,9 @@ class DataErrors(LabelErrors):
         for index, action in actions.items():
             row = int(rows[index])
             if action == "relabel":
-                labels[row] = values[codes[index]]
+                new = values[codes[index]]
+                is_bytes = isinstance(labels[row], bytes) and isinstance(new, str)
+                labels[row] = new.encode() if is_bytes else new
             is_kept[row] = action != "drop"
         return cast(Frame, table.replace_column(name, labels, is_kept))
 

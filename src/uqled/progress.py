@@ -209,7 +209,8 @@ class Stage:
             return None
         since, left = time.monotonic() - last, self.total - done
         if since <= step * pace:
-            return left * pace - since if left > 0 else None
+            rest = left * pace - since  # below 0 where the last report is of less than the others
+            return rest if rest > 0 else None
         return (
             (left - step) * (since + last - then) / (done + step - before) if left > step else None
         )

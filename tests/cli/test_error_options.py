@@ -159,7 +159,7 @@ def test_the_arithmetic_of_networks_is_dtype(tmp_path, monkeypatch, command):
     monkeypatch.setattr("torch.cuda.is_available", lambda: False)
     result = invoke(*words, "--device", "cuda")
     assert result.exit_code == 2
-    assert "error: --device 'cuda' cannot be used" in result.stderr
+    assert "error: --device is 'cuda', and PyTorch" in result.stderr
     assert result.stderr.endswith("Use auto or cpu.\n")
     assert "precision" not in result.stderr
 

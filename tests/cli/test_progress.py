@@ -30,6 +30,16 @@ def clock(monkeypatch):
     return now
 
 
+def test_a_last_batch_that_is_smaller_is_never_less_than_nothing_away(clock):
+    stage = Stage("computing features", total=200)
+    for _ in range(12):
+        clock[0] += 10
+        stage.advance(16)
+    assert stage.seconds_left == pytest.approx(5)
+    clock[0] += 8  # a whole batch would take ten
+    assert stage.seconds_left is None
+
+
 def test_epochs_of_minutes_have_a_true_estimate(clock):
     stage = Stage("training", total=10)
     assert stage.seconds_left is None

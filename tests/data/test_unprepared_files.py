@@ -178,7 +178,18 @@ def test_reading_options_go_with_data():
         ("t.csv", b'a,label\n1,x\n"2,y\n3 and 4\n', "in line 3 that is never closed. Close it"),
         ("t.csv", b'a,label\n"1' + b"2\n" * 200_000, "in line 2 that is never closed"),
         ("t.csv", b"birds of 2020\na,b,label\n1,2,x\n", "Remove line 1 if it stands above the col"),
+        (
+            "t.csv",
+            b"birds\nof 2020\n\na,b,label\n1,2,x\n",
+            "Remove lines 1 to 2 if they stand above",
+        ),
         ("t.csv", b"a,label\n1,2,x\n", "Give every column a name"),
+        ("t.csv", b"a b label\n1 2 x\n", "Say what separates its columns: separator=' '$"),
+        ("t.txt", b"1 2 x\n" * 9, "Say what separates its columns: separator=' '$"),
+        ("t.txt", b"a:b:label\n1:2:x\n", "Say what separates its columns: separator=':'$"),
+        ("t.txt", b" a  b label\n10 20     x\n", "by commas in place of several spaces"),
+        ("t.txt", b"1 1:0.5 2:3\n0 1:0.25 7:3\n", "load_svmlight_file"),
+        ("t.csv", b"review\ngood and fine\nbad\n", "Add a column of labels to the samples"),
         ("t", b"a,label\n1,x\n", "file 't' has no ending that tells its format"),
         ("t.tar.gz", b"", r"file 't.tar.gz', which is read as CIFAR's .tar.gz, has no columns"),
     ],
@@ -188,6 +199,17 @@ def test_what_cannot_be_read_is_said_with_its_cause(folder, name, content, probl
     (folder / name).write_bytes(content)
     with pytest.raises(uqled.UqledError, match=problem):
         uqled.load(name, label="label")
+
+
+def test_columns_separated_by_spaces(folder):
+    """The advice of the errors works."""
+    (folder / "t.txt").write_text("a b label\n" + "1 2 x\n3 4 y\n" * 9)
+    assert uqled.load("t.txt", separator=" ").labels.names == ("x", "y")
+    (folder / "t.txt").write_text(" a  b label\n" + "10  2    x\n 3 40    y\n" * 9)
+    with pytest.raises(uqled.FileError, match="has several spaces between its entries"):
+        uqled.load("t.txt", separator=" ")
+    pd.read_csv("t.txt", sep=r"\s+").to_csv("t.csv", index=False)
+    assert uqled.load("t.csv").labels.names == ("x", "y")
 
 
 @pytest.mark.parametrize("separator", ["\t", ",", ";"])

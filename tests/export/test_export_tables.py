@@ -336,3 +336,27 @@ def test_rows_that_were_set_aside_stay_as_they_were(tmp_path, monkeypatch, endin
         pd.testing.assert_frame_equal(after.drop(index=11), frame.drop(index=11))
     given_labels = restore_given_labels(f"out.{ending}")
     assert given_labels.tolist() == data.labels.values[data.labels.codes].tolist()
+
+
+@pytest.mark.parametrize("kind", ["binary", "dictionary"])
+@pytest.mark.parametrize("to", ["csv", "parquet", "huggingface"])
+def test_labels_written_as_bytes(tmp_path, kind, to):
+    names = ["cat", "dög"] * 15
+    label = pa.array([name.encode() for name in names])
+    label = label.dictionary_encode() if kind == "dictionary" else label
+    table = pa.table({"x": np.arange(30.0), "note": [b"of the vet"] * 30, "species": label})
+    pq.write_table(table, tmp_path / "data.parquet")
+    data = uqled.load(tmp_path / "data.parquet", label="species")
+    run = make_run(tmp_path / "run", data, {0: 1})
+    out = tmp_path / ("out" if to == "huggingface" else f"out.{to}")
+    export(run, to, out, unreviewed="relabel")
+    assert restore_given_labels(out).tolist() == names
+    names[0] = "dög"
+    if to == "csv":
+        frame = pd.read_csv(out)
+        assert frame["species"].tolist() == names
+        assert frame["note"].tolist() == ["of the vet"] * 30
+    if to == "parquet":
+        written = pq.read_table(out)
+        assert written.schema.equals(table.schema)
+        assert written["species"].to_pylist() == [name.encode() for name in names]

@@ -218,7 +218,9 @@ def test_classes_smaller_than_the_folds_are_named():
         ({"batch_size": 1}, "batch_size is 1"),
         ({"preset": "slow"}, "preset is 'slow'"),
         ({"device": "tpu"}, "device is 'tpu'"),
-        ({"device": "cuda"}, "device 'cuda'|device cuda"),
+        ({"device": "cuda"}, r"device is 'cuda', and PyTorch .*\. Use auto or cpu"),
+        ({"device": "cuda:7"}, "device is 'cuda:7'. Use cuda, and set CUDA_VISIBLE_DEVICES=7"),
+        ({"device": 7}, "device is 7. Choose one of auto, cpu, cuda, mps"),
         ({"precision": "64"}, "precision is '64'"),
         ({"uncertainty": "members"}, "a network has none"),
         ({"uncertainty": "magic"}, "uncertainty is 'magic'"),
@@ -233,6 +235,25 @@ def test_options_are_refused_by_name(tmp_path, options, message):
     with pytest.raises(uqled.InputError, match=message):
         cross_validate(digits(), tiny, out=tmp_path / "run", **{**QUICK_TRAINING, **options})
     assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize("model", ["committee:efficientnet-lite0", "probe", "auto", tiny])
+@pytest.mark.parametrize("device", ["cuda", "mps", "tpu", "cuda:7"])
+def test_devices_that_cannot_be_used_are_refused(tmp_path, monkeypatch, model, device):
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    monkeypatch.setattr("torch.backends.mps.is_available", lambda: False)
+    pixels = np.random.default_rng(0).integers(0, 255, (40, 16, 16, 3), np.uint8)
+    data = uqled.Dataset.from_arrays(pixels, np.arange(40) % 2)
+    with pytest.raises(uqled.InputError, match=f"^device is '{device}'"):
+        cross_validate(data, model, out=tmp_path / "run", device=device, progress=False)
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize("model", ["committee", "forest", "logistic"])
+def test_a_device_that_does_not_exist_is_refused_without_networks_too(tmp_path, model):
+    data = uqled.Dataset.from_arrays(np.arange(80.0).reshape(40, 2), np.arange(40) % 2)
+    with pytest.raises(uqled.InputError, match=r"device is 'tpu'\. Choose one of auto, cpu"):
+        cross_validate(data, model, out=tmp_path / "run", device="tpu", progress=False)
 
 
 def test_predictions_that_diverged_are_not_stored(tmp_path, monkeypatch):

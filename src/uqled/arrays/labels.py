@@ -15,6 +15,7 @@ from uqled.arrays.options import show_value
 from uqled.errors import InputError
 
 _MOST_CLASSES = 2**63  # class numbers are read as 64 bits
+_BYTES = (bytes, bytearray, memoryview)
 
 
 @dataclass(frozen=True)
@@ -78,7 +79,7 @@ def encode_labels(
         classes = categories if len(categories) == n_classes else None
     column = read_label_column(labels, name)
     if classes is not None:
-        values = to_rows(classes, "classes")
+        values = decode_bytes(to_rows(classes, "classes"), "classes")
         if values.ndim != 1 or len(values) != n_classes:
             raise InputError(
                 "classes",
@@ -162,11 +163,15 @@ def get_categories(labels: Any) -> list[Any] | None:
 
 
 def read_label_column(labels: Any, name: str) -> NDArray[Any]:
-    """[N] integers or objects without a missing one."""
+    """[N] integers or objects without a missing one; bytes become the text that they hold."""
     if hasattr(labels, "dictionary_decode"):  # an Arrow dictionary column
         labels = labels.dictionary_decode()
     if hasattr(labels, "to_numpy") and type(labels).__module__.startswith("pyarrow"):
         labels = labels.to_numpy(zero_copy_only=False)
+    if isinstance(labels, list | tuple) and any(isinstance(one, _BYTES) for one in labels):
+        # NumPy decodes some of them as ASCII, and makes rows of others.
+        entries = [bytes(one) if isinstance(one, _BYTES) else one for one in labels]
+        labels = np.fromiter(entries, object, len(entries))
     try:
         column = to_numpy(labels, name)
     except InputError:
@@ -224,7 +229,28 @@ def read_label_column(labels: Any, name: str) -> NDArray[Any]:
                 f"contain {show_value(text)} at index {objects.tolist().index(text)}",
                 "Leave NUL characters out: NumPy takes labels that end in one for those without",
             )
-    return objects
+    return decode_bytes(objects, name).astype(object, copy=False)
+
+
+def decode_bytes(values: NDArray[Any], name: str) -> NDArray[Any]:
+    """Labels that are bytes (NumPy's `S`, HDF5, binary columns) as text; others unchanged."""
+    if values.ndim != 1 or not len(values) or not isinstance(values[0], bytes):
+        return values
+    entries = values.tolist()
+    if not all(isinstance(entry, bytes) for entry in entries):
+        return values
+    texts = dict[bytes, str]()
+    for entry in dict.fromkeys(entries):
+        try:
+            texts[entry] = entry.decode()
+        except UnicodeDecodeError as error:
+            raise InputError(
+                name,
+                f"contain {show_value(entry)} at index {entries.index(entry)}, which is not text "
+                "in UTF-8",
+                "Decode them first, such as [label.decode('latin-1') for label in labels]",
+            ) from error
+    return np.array([texts[entry] for entry in entries])
 
 
 def _too_large(value: Any, at: int, name: str) -> InputError:

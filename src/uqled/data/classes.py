@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from uqled.arrays import Labels, read_label_column
+from uqled.arrays import Labels, decode_bytes, read_label_column
 from uqled.errors import InputError
 
 
@@ -39,7 +39,7 @@ def encode_column(
         values = range(len(names)) if labels.dtype.kind in "iu" else list(names)
     if values is None:
         values = sorted(set(labels.tolist()))
-    class_values = np.asarray(values)
+    class_values = decode_bytes(np.asarray(values), name)
     number = {value: code for code, value in enumerate(class_values.tolist())}
     codes = np.fromiter((number.get(value, -1) for value in labels.tolist()), np.int32, len(labels))
     if (codes < 0).any():

@@ -28,6 +28,7 @@ from uqled.data.raw_dataset import (
 from uqled.data.reader import ReadRequest
 from uqled.data.readers.hub import read_class_names
 from uqled.data.spellings import merge_spellings
+from uqled.data.tables.byte_columns import decode_byte_objects
 from uqled.data.tables.table import Table, make_arrow_table, read_table
 from uqled.data.tables.table_images import read_image_file
 from uqled.errors import InputError, UqledError
@@ -120,7 +121,7 @@ def _convert_frame(samples: Any) -> Any | None:
 def _read_frame(frame: Any, samples: Any, request: ReadRequest, label: Any) -> RawDataset:
     index, name = frame.index, ObjectName(f"the {type(samples).__name__}")
     _check_order(label, index, has_index=hasattr(samples, "index"))
-    frame = _use_plain_types(frame.reset_index(drop=True))
+    frame = decode_byte_objects(_use_plain_types(frame.reset_index(drop=True)))
     if _is_arrow(samples):  # pandas' index in it is not a column; rows are numbered
         index = frame.index
     frame.columns = [str(column) for column in frame.columns]

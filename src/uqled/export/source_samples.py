@@ -20,8 +20,10 @@ from uqled.data.raw_dataset import RawDataset, is_dataset_name, name_source
 from uqled.data.reader import Source
 from uqled.data.readers import find_reader
 from uqled.data.reopening import make_request, reopen_source
+from uqled.data.tables.byte_columns import decode_byte_columns
 from uqled.data.tables.table import select_split
 from uqled.data.tables.table_files import is_csv, read_csv, read_csv_start
+from uqled.data.tables.table_images import list_image_types
 from uqled.data.tables.text_dialect import Dialect, detect_dialect
 from uqled.errors import FileError, InputError
 from uqled.storage.reading import explain_file_problems
@@ -180,15 +182,8 @@ def find_image_column(source_table: SourceTable, samples: SourceSamples) -> str:
 
 
 def find_image_columns(table: Any) -> list[str]:
-    """Columns of encoded images: bytes, or the hub's pairs of bytes and path."""
-    import pyarrow as pa
-
-    def holds_images(kind: Any) -> bool:
-        if pa.types.is_struct(kind):
-            return {"bytes", "path"} <= {field.name for field in kind}
-        return bool(pa.types.is_binary(kind) or pa.types.is_large_binary(kind))
-
-    return [field.name for field in table.schema if holds_images(field.type)]
+    """Columns of encoded images: bytes that are no text, or the hub's pairs of bytes and path."""
+    return list_image_types(decode_byte_columns(table).schema)
 
 
 @dataclass(frozen=True, eq=False)

@@ -49,7 +49,14 @@ def compute_features(
     names = encoder.split("+") if isinstance(encoder, str) else [encoder]
     progress = progress or Progress(False)
     views = [
-        _compute_view(inputs, load_encoder(name, options), cache_folder, progress) for name in names
+        _compute_view(
+            inputs,
+            load_encoder(name, options),
+            cache_folder,
+            progress,
+            f" ({number} of {len(names)})" if len(names) > 1 else "",
+        )
+        for number, name in enumerate(names, 1)
     ]
     return views[0] if len(views) == 1 else np.concatenate(views, axis=1)
 
@@ -66,8 +73,9 @@ def are_features_cached(
 
 
 def _compute_view(
-    inputs: Any, encoder: Encoder, cache_folder: Path | None, progress: Progress
+    inputs: Any, encoder: Encoder, cache_folder: Path | None, progress: Progress, which: str
 ) -> NDArray[np.float32]:
+    """The features of one encoder; `which` says of how many it is one, where it is not alone."""
     _check_encoder_inputs(inputs, encoder)
     path = None if cache_folder is None else _locate_cache_file(inputs, encoder, cache_folder)
     if path is not None and path.exists():
@@ -75,7 +83,7 @@ def _compute_view(
     parts = None if path is None else path.with_suffix(".parts")
     blocks = []
     with progress.stage(
-        f"computing features of {len(inputs):,} {encoder.kind}", len(inputs)
+        f"computing features of {len(inputs):,} {encoder.kind}{which}", len(inputs)
     ) as advance:
         for begin in range(0, len(inputs), _BLOCK):
             rows = inputs[begin : begin + _BLOCK]

@@ -14,7 +14,7 @@ from torch.nn import functional
 
 from uqled.errors import InputError
 from uqled.features.encoders import EncoderOptions
-from uqled.models.hardware import has_bfloat16
+from uqled.models.hardware import check_device, has_bfloat16
 from uqled.storage.reading import first_line, read_file
 from uqled.storage.tensor_files import read_tensors
 
@@ -102,6 +102,7 @@ def choose_device(device: str) -> torch.device:
     """The fastest device there is, or the one of this name."""
     if device == "auto":
         device = "cuda" if torch.cuda.is_available() else "cpu"
+    check_device(device)
     return torch.device(device)
 
 

@@ -12,12 +12,29 @@ from pathlib import Path
 
 import torch
 
+from uqled.errors import InputError
+
 _PROBE = "import torch; x = torch.ones(64, 64, dtype=torch.bfloat16); (x @ x).sum()"
 _PROBE_SECONDS = 60
 # Parameters of mallopt from glibc's malloc.h, and their initial values.
 _TRIM_THRESHOLD, _MMAP_THRESHOLD, _MMAP_MAX = -1, -3, -4
 _KEEP_ALL, _USUAL_MAPS, _USUAL_THRESHOLD = 2**31 - 1, 65_536, 32 << 20
 _TENSOR_CORES = (7, 0)  # the first compute capability that has them
+
+
+def check_device(device: str) -> None:
+    """Refuse a device that PyTorch cannot use on this machine."""
+    name, _, number = device.partition(":")
+    if name == "cuda" and not torch.cuda.is_available():
+        is_built = torch.version.cuda is not None or torch.version.hip is not None
+        problem = "PyTorch finds no GPU" if is_built else "PyTorch is installed without CUDA"
+    elif name == "cuda" and number.isdecimal() and int(number) >= torch.cuda.device_count():
+        problem = f"PyTorch finds {torch.cuda.device_count()} GPUs, counted from 0"
+    elif name == "mps" and not torch.backends.mps.is_available():
+        problem = "PyTorch cannot use it on this machine"
+    else:
+        return
+    raise InputError("device", f"is {device!r}, and {problem}", "Use auto or cpu")
 
 
 def has_bfloat16(device: str) -> bool:

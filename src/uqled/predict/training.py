@@ -23,6 +23,7 @@ from torch.nn import functional
 
 from uqled.errors import FileError, InputError
 from uqled.models.hardware import (
+    check_device,
     has_bfloat16,
     has_float16,
     keep_freed_memory,
@@ -76,6 +77,7 @@ def resolve_precision(training: Training) -> str:
 
 def make_fabric(training: Training) -> Any:
     """The device, the number of them and the precision."""
+    check_device(training.device)
     precision: Any = resolve_precision(training)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # hints about hardware that is available but not requested

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
@@ -12,6 +13,9 @@ from uqled.errors import InputError
 from uqled.limits import MAX_COUNT
 
 Schedule = Literal["one-cycle", "steps"]
+
+DEVICES = ("auto", "cpu", "cuda", "mps")
+_GPU_NAME = re.compile(r"cuda:\d+", re.ASCII)
 
 
 @dataclass(frozen=True)
@@ -83,6 +87,13 @@ def _scale_milestones(training: Training, preset: Training) -> Training:
     return replace(training, milestones=tuple(share * epoch for epoch in preset.milestones))
 
 
+def check_device_name(device: Any) -> None:
+    """Refuse what names no device. One GPU of several may encode images: `cuda:1`."""
+    if device not in DEVICES and not (isinstance(device, str) and _GPU_NAME.fullmatch(device)):
+        text = arrays.show_value(device)
+        raise InputError("device", f"is {text}", f"Choose one of {', '.join(DEVICES)}")
+
+
 def _check_training(training: Training) -> None:
     for name, low in (("epochs", 1), ("batch_size", 2), ("devices", 1)):
         arrays.check_whole_number(getattr(training, name), name, low=low, high=MAX_COUNT)
@@ -103,8 +114,12 @@ def _check_training(training: Training) -> None:
         if getattr(training, name) not in (True, False):
             text = arrays.show_value(getattr(training, name))
             raise InputError(name, f"is {text}", "Pass True or False")
+    if isinstance(training.device, str) and _GPU_NAME.fullmatch(training.device):
+        number = training.device.partition(":")[2]
+        fix = f"Use cuda, and set CUDA_VISIBLE_DEVICES={number} in the environment"
+        raise InputError("device", f"is {training.device!r}", fix)
     for name, choices in (
-        ("device", ("auto", "cpu", "cuda", "mps")),
+        ("device", DEVICES),
         ("precision", ("auto", "32-true", "bf16-mixed", "16-mixed")),
         ("augment", ("auto", "crop-flip", "none")),
         ("schedule", ("one-cycle", "steps")),

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from uqled.data.reader import ReadRequest
 from uqled.data.tables.column_roles import infer_table_column
 from uqled.data.tables.columns import Column
+from uqled.data.tables.header import name_unnamed_columns
 from uqled.errors import FileError, InputError
 
 #: Names of a column of labels, where the user does not say which it is.
 LABEL_NAMES = ("label", "labels", "target", "class", "y")
 _FEW_NUMBERS = 20  # different whole numbers that may be classes
+_OTHER_SEPARATORS = (" ", ":", "~", "^")  # which a text may have, so they are not detected
+_SAMPLED_ROWS = 100  # that show what separates the columns
+_LIBSVM_LINE = re.compile(r"\S+( \d+:\S+)+ ?", re.ASCII)
 _MAX_CANDIDATES = 3  # candidates in a message
 
 
@@ -41,6 +46,12 @@ def choose_label(frame: Any, request: ReadRequest, subject: str, names: list[str
     if not names:
         raise InputError(
             "label", f"{problem}, and {subject} has no columns", "Pass samples and their labels"
+        )
+    if label in names and label not in columns:
+        raise InputError(
+            "label",
+            f"is {label!r}, and that column of {subject} holds bytes that are not text in UTF-8",
+            "Name a column of text or whole numbers, or write its entries as text",
         )
     if label not in columns:
         raise InputError(
@@ -87,10 +98,29 @@ def _suggest_label(frame: Any, columns: list[str]) -> str:
         return "Begin the file with a line of column names: its first line looks like data"
     if 2 * sum(name.startswith("Unnamed: ") for name in columns) > len(columns):
         return "Begin the file with the column names: remove the lines above them"
+    if len(columns) == 1 and len(frame):
+        header = [] if columns == name_unnamed_columns(1) else columns
+        return _suggest_separator([*header, *frame.iloc[:_SAMPLED_ROWS, 0].astype(str)])
     candidates = list_label_candidates(frame)[:_MAX_CANDIDATES] if len(frame) else []
     if not candidates:
         return "Say which one holds the labels: label='...'"
     return f"Say which one holds the labels, such as label={' or '.join(map(repr, candidates))}"
+
+
+def _suggest_separator(lines: list[str]) -> str:
+    """What to do with a table of one column, from its first lines."""
+    if all(map(_LIBSVM_LINE.fullmatch, lines)):
+        return (
+            "It is in the format of LIBSVM: read it with sklearn.datasets.load_svmlight_file, and "
+            "pass X.toarray() and label=y"
+        )
+    for separator in _OTHER_SEPARATORS:
+        n_entries = {len(line.split(separator)) for line in lines}
+        if len(n_entries) == 1 and n_entries != {1}:
+            return f"Say what separates its columns: separator={separator!r}"
+    if len({len(line.split()) for line in lines}) == 1 and len(lines[0].split()) > 1:
+        return "Separate its columns by commas in place of several spaces"
+    return "Add a column of labels to the samples"
 
 
 def _is_numeric_name(name: str) -> bool:

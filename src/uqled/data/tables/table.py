@@ -25,6 +25,7 @@ from uqled.data.raw_dataset import (
     refuse_split,
 )
 from uqled.data.reader import ReadRequest
+from uqled.data.tables.byte_columns import decode_byte_columns
 from uqled.data.tables.column_roles import (
     USED_ROLES,
     USER_CHOICE,
@@ -79,6 +80,7 @@ def make_arrow_table(table: Any, place: Any, class_names: dict[str, list[str]]) 
     import pandas as pd
 
     with explain_table_problems(place):
+        table = decode_byte_columns(table)
         images = {name: table.column(name) for name in list_image_types(table.schema)}
         plain_table = table.drop_columns(list(images))
         check_cells(plain_table, name_source(place))

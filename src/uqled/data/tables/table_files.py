@@ -20,6 +20,7 @@ from uqled.storage.compression import find_table_name, open_decompressed
 from uqled.storage.reading import explain_file_problems, name_file
 
 CSV_ENDINGS = (".csv", ".tsv", ".tab", ".txt", ".data")
+_MAX_TITLES = 20  # lines above the column names
 _WRITE_AGAIN = "Write it again, in UTF-8"
 
 
@@ -146,17 +147,22 @@ def _open_text(path: Path | str, dialect: Dialect) -> Iterator[TextIO]:
 def _refuse_long_rows(text: TextIO, dialect: Dialect, path: Path | str) -> None:
     records = _iterate_records(text, dialect)
     top, header = next(records, (0, []))
+    previous_line, only_short = top, True
     for row_number, (line, row) in enumerate(records):
         if len(row) > len(header):
             # R leaves out the name of the first column; a title above the names is shorter.
             is_title = row_number == 0 and len(row) > len(header) + 1
+            is_title |= row_number <= _MAX_TITLES and only_short and len(header) == 1 < len(row) - 1
+            lines = f"line {top}" if previous_line == top else f"lines {top} to {previous_line}"
             raise FileError(
                 name_file(path),
                 f"has {len(row)} entries in line {line}, but its header has {len(header)}",
-                f"Remove line {top} if it stands above the column names"
+                f"Remove {lines} if {'it stands' if previous_line == top else 'they stand'} above "
+                "the column names"
                 if is_title
                 else "Give every column a name, and quote entries that hold the separator",
             )
+        previous_line, only_short = line, only_short and len(row) == 1
 
 
 def _find_last_record(text: TextIO, separator: str) -> int:

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from uqled.data.image_cache import EncodedImages
 from uqled.data.raw_dataset import make_ids
+from uqled.data.tables.byte_columns import is_binary
 from uqled.errors import FileError
 from uqled.storage.reading import read_file
 
@@ -61,4 +62,4 @@ def _holds_images(kind: Any) -> bool:
 
     if pa.types.is_struct(kind):
         return {"bytes", "path"} <= {field.name for field in kind}
-    return bool(pa.types.is_binary(kind) or pa.types.is_large_binary(kind))
+    return is_binary(kind)

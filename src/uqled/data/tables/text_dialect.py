@@ -85,6 +85,8 @@ def detect_dialect(
             separator = _NAMES.get(separator.lower(), separator)
             if len(separator) != 1 or separator in '"\r\n' or ord(separator) > 127:
                 raise InputError("sep", f"is {separator!r}", "Pass one character, or 'tab'")
+        if separator == " ":
+            _refuse_several_spaces(path, encoding)
         has_spaces = _has_spaces(path, encoding, separator)
         has_header = header != "no"
         if header is None:
@@ -226,6 +228,17 @@ def _detect_separator(path: Path | str, encoding: str) -> str:
     fits = {separator: _measure_fit(start, separator) for separator in _SEPARATORS}
     best = max(_SEPARATORS, key=lambda separator: (*fits[separator], separator == fallback))
     return best if fits[best] > fits[fallback] else fallback
+
+
+def _refuse_several_spaces(path: Path | str, encoding: str) -> None:
+    """Refuse columns that are aligned by spaces: each space would begin an empty entry."""
+    records = _read_records(path, encoding, " ", at_most=_RECORDS)
+    if 2 * sum("" in row[:-1] for row in records) > len(records):
+        raise FileError(
+            name_file(path),
+            "has several spaces between its entries",
+            r"Separate them by commas: pandas.read_csv(path, sep=r'\s+').to_csv(...) does it",
+        )
 
 
 def _has_spaces(path: Path | str, encoding: str, separator: str) -> bool:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from uqled.data.tables.byte_columns import decode_byte_columns
 from uqled.data.tables.table_files import read_csv
 from uqled.data.tables.text_dialect import detect_dialect
 from uqled.export.corrections import CorrectedLabels
@@ -133,7 +134,8 @@ def _make_frame(plan: ExportPlan, text: CsvText | None) -> tuple[Any, str]:
         return pd.DataFrame({"id": ids, "label": corrected.values}), "label"
     images = find_image_columns(source.table)
     rows, is_aside = samples.list_table_rows(corrected.rows)
-    frame = source.table.drop_columns(images).to_pandas().iloc[rows].copy()
+    table = decode_byte_columns(source.table)
+    frame = table.drop_columns(images).to_pandas().iloc[rows].copy()
     is_own = is_aside.copy()
     is_own[~is_aside] = find_unchanged(plan)
     labels = frame[source.label].to_numpy(copy=True).astype(object)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from uqled.data.tables.byte_columns import decode_byte_columns
 from uqled.errors import InputError
 from uqled.export.export_format import ExportFormat, ExportPlan, WriteOptions
 from uqled.export.formats.csv_table import find_unchanged, note_own_labels
@@ -53,7 +54,7 @@ class ParquetFormat(ExportFormat):
         return {"label": source.label, **note_own_labels(plan)}
 
     def read_class_numbers(self, out: Path, note: Mapping[str, Any]) -> NDArray[np.int32]:
-        column = read_parquet(out, [note["label"]]).column(0).to_pylist()
+        column = decode_byte_columns(read_parquet(out, [note["label"]])).column(0).to_pylist()
         spelling = {value: str(value) for value in note["classes"]}  # a float column holds 7 as 7.0
         return number_labels((spelling.get(value, str(value)) for value in column), note, out)
 

@@ -39,6 +39,9 @@ def make_encoder(name: str, options: EncoderOptions) -> Encoder:
                 "Name a local folder",
             )
         options.announce(f"{full}: the model is downloaded unless it was before")
+    from uqled.models.hardware import check_device  # PyTorch is slow to load
+
+    check_device(options.device)
     device = None if options.device == "auto" else options.device
     model = library.SentenceTransformer(name, device=device, local_files_only=options.offline)
     return SentenceTransformerEncoder(model, full)

@@ -14,7 +14,7 @@ from typing import Any
 from uqled.data.dataset import Dataset
 from uqled.errors import InputError, suggest_name
 from uqled.predict.learner import Learner
-from uqled.predict.training_options import Training
+from uqled.predict.training_options import Training, check_device_name
 from uqled.predict.uncertainty import AUTO_SOURCE, check_source_name
 from uqled.registry import Registry
 
@@ -46,6 +46,8 @@ def choose_learner(
     check_source_name(uncertainty)
     _refuse_unknown_options(training)
     options = {name: value for name, value in training.items() if value is not None}
+    if "device" in options:
+        check_device_name(options["device"])
     return find_learner_maker(model)(model, data, uncertainty=uncertainty, training=options)
 
 
