@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import json
 import re
 import sys
 from functools import cache
@@ -147,6 +148,21 @@ def test_unreadable_images_are_no_matter_of_an_option_that_is_not_there(tmp_path
         assert result.exit_code == 2
         assert "unreadable" in result.stderr
         assert "skip" not in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("check", "run", "--max-error-rate", "5%"), "'5%' is not a number. Write 0.05 for 5%"),
+        (("check", "run", "--max-error-rate=low"), "'low' is not a number"),
+        (("find", "digits", "--folds", "four"), "'four' is not a whole number"),
+        (("find", "digits", "--folds", "2.5"), "'2.5' is not a whole number"),
+    ],
+)
+def test_a_value_that_is_no_number_is_named(words, message):
+    result = invoke(*words, "--json")
+    assert result.exit_code == 2
+    assert json.loads(result.stdout)["error"]["message"].rstrip(".").endswith(f": {message}")
 
 
 @pytest.mark.parametrize("command", ["find", "predict"])

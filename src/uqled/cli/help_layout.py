@@ -3,6 +3,7 @@ JSON for programs that asked for it."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -19,6 +20,8 @@ SETTINGS_FILE = "uqled.settings"
 #: Usage errors; some versions of Typer have their own class.
 _UsageError: Any = typer.BadParameter.__base__
 
+_NO_NUMBER = re.compile(r"valid (integer|number|float)")
+
 
 class PlainCommand(TyperCommand):
     """A command whose help shows `--quiet` and `RUN`, not `--quiet <bool>` and `RUN <path>`."""
@@ -27,7 +30,8 @@ class PlainCommand(TyperCommand):
         return [_hide_type(param) for param in super().get_params(ctx)]
 
     def make_context(self, info_name: Any, args: Any, parent: Any = None, **extra: Any) -> Any:
-        with _print_refusal(info_name, is_json=parent is not None and parent.meta[WANTS_JSON]):
+        is_json = parent is not None and parent.meta[WANTS_JSON]
+        with _print_refusal(info_name, is_json=is_json, words=tuple(args)):
             return super().make_context(info_name, args, parent, **extra)
 
 
@@ -45,17 +49,33 @@ class PlainGroup(TyperGroup):
 
 
 @contextmanager
-def _print_refusal(command: str, *, is_json: bool) -> Iterator[None]:
+def _print_refusal(command: str, *, is_json: bool, words: tuple[str, ...] = ()) -> Iterator[None]:
     """Print as JSON why the words after `uqled` cannot be understood, if the user wants JSON."""
     try:
         yield
     except _UsageError as error:
+        _name_value(error, words)
         name = getattr(error.param, "name", None) if hasattr(error, "param") else None
         if error.ctx is not None and is_from_settings(error.ctx, name):
             error.message = f"{error.message}. It is set in {error.ctx.meta[SETTINGS_FILE]}"
         if is_json:
             print_json(command, error={"message": error.format_message()})
         raise
+
+
+def _name_value(error: Any, words: tuple[str, ...]) -> None:
+    """Let an error about a number name what was typed, which some versions of Typer leave out."""
+    no_number = _NO_NUMBER.search(error.message or "")
+    options = getattr(getattr(error, "param", None), "opts", ())
+    for at, word in enumerate(words):
+        option, equals, value = word.partition("=")
+        if no_number is None or option not in options:
+            continue
+        value = value if equals else "".join(words[at + 1 : at + 2])
+        kind = "whole number" if no_number[1] == "integer" else "number"
+        share = re.fullmatch(r"(\d+(?:\.\d+)?)\s*%", value, re.ASCII)
+        fix = f". Write {float(share[1]) / 100:g} for {value}" if share else ""
+        error.message = f"{value!r} is not a {kind}{fix}"
 
 
 def is_from_settings(context: Any, parameter: str | None) -> bool:
