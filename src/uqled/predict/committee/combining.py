@@ -13,10 +13,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize_scalar
 
+from uqled.engines.local import Threads, count_cores
+
 Floats = NDArray[np.float64]
 
 _FITTED_ROWS = 20_000  # of the labels, at most, for each parameter: plenty for a handful of numbers
 _FLOOR = 1e-4  # share of the classes' frequencies in every probability: no member is certain
+_MOST_THREADS = 4  # each has a copy of the members in memory
 _STEPS = 60  # of the mixture's weights
 _LOG_TEMPERATURES = (-2.5, 2.5)
 
@@ -40,8 +43,9 @@ def combine_members(
     H, N, K = members.shape
     pred_probs = np.empty((N, K), np.float32)
     passes = np.empty((H, N, K), np.float32)
-    weights = []
-    for fold in np.unique(folds):
+
+    def combine(fold: int) -> Floats:
+        """Write one fold's predictions, and return its weights."""
         test = np.flatnonzero(folds == fold)
         fit_rows = _choose_fit_rows(np.flatnonzero(folds != fold))
         y = labels[fit_rows]
@@ -62,7 +66,10 @@ def combine_members(
         )
         passes[:, test] = held_out
         pred_probs[test] = apply_temperature(np.tensordot(weight, held_out, axes=1), last)
-        weights.append(weight)
+        return weight
+
+    with Threads(min(count_cores(), _MOST_THREADS)) as engine:
+        weights = list(engine.map(combine, np.unique(folds)))
     return Combination(pred_probs, passes, np.mean(weights, axis=0))
 
 
