@@ -204,7 +204,7 @@ def test_another_package_adds_a_format(tmp_path, monkeypatch):
         assert len(read_corrections(out)) == 2
         result = command("export", run, "--to", "jsonl", "--out", tmp_path / "clean.txt")
         assert "Use .jsonl for this format" in result.output
-        with pytest.raises(FileError, match="labels are as they were given"):
+        with pytest.raises(FileError, match="keeps the given labels"):
             restore_given_labels(out)
     finally:
         EXPORT_FORMATS._loaded_entries.pop("jsonl", None)

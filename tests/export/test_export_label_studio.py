@@ -372,11 +372,11 @@ def test_a_failure_in_the_middle_leaves_all_as_it_was(tmp_path, monkeypatch):
     run, path = said_by_three(tmp_path)
     write, calls = Decisions._write, []
 
-    def fails(self, items, before, reviewer, tab):
+    def fails(self, items, before, reviewer, *rest, **options):
         calls.append(reviewer)
         if len(calls) == 3:
             raise KeyboardInterrupt
-        return write(self, items, before, reviewer, tab)
+        return write(self, items, before, reviewer, *rest, **options)
 
     with monkeypatch.context() as patch:
         patch.setattr(Decisions, "_write", fails)
@@ -395,11 +395,11 @@ from uqled.export.annotations import import_annotations
 from uqled.review.decisions import Decisions
 from uqled.storage.run import Run
 write, calls = Decisions._write, []
-def dies(*arguments):
+def dies(*arguments, **options):
     calls.append(1)
     if len(calls) == 3:
         os.kill(os.getpid(), signal.SIGKILL)
-    return write(*arguments)
+    return write(*arguments, **options)
 Decisions._write = dies
 import_annotations(sys.argv[2], Run.open(sys.argv[1]).predictions())
 """
