@@ -79,8 +79,8 @@ def test_members_are_counted(tmp_path):
 
 
 def test_a_zip_that_unpacks_to_much_more_than_it_is(tmp_path, monkeypatch):
-    monkeypatch.setattr("uqled.storage.zip_files._SMALL", 10_000)
-    monkeypatch.setattr("uqled.storage.reading._SMALL", 10_000)
+    monkeypatch.setattr("uqled.storage.zip_files._SMALL_CONTENT", 10_000)
+    monkeypatch.setattr("uqled.storage.reading._SMALL_CONTENT", 10_000)
     with zipfile.ZipFile(tmp_path / "one.zip", "w", 8) as archive:
         archive.writestr("a/0.png", bytes(2**20))
         archive.writestr("b/0.png", b"x")
@@ -90,7 +90,7 @@ def test_a_zip_that_unpacks_to_much_more_than_it_is(tmp_path, monkeypatch):
 
 def test_members_that_share_their_bytes_are_a_bomb(tmp_path, monkeypatch):
     """One compressed member under many names: each alone is harmless."""
-    monkeypatch.setattr("uqled.storage.zip_files._SMALL", 10**6)
+    monkeypatch.setattr("uqled.storage.zip_files._SMALL_CONTENT", 10**6)
     with zipfile.ZipFile(tmp_path / "a.zip", "w", 8) as archive:
         archive.writestr("a/0.png", bytes(20_000))
         (member,) = archive.filelist
@@ -114,7 +114,7 @@ def test_a_member_that_is_longer_than_the_archive_says(tmp_path):
 
 
 def test_a_list_of_members_as_long_as_the_file_says(tmp_path, monkeypatch):
-    monkeypatch.setattr("uqled.storage.zip_files._LARGE", 100)
+    monkeypatch.setattr("uqled.storage.zip_files._LARGE_LIST", 100)
     path = zip_of(tmp_path / "a.zip")
     with (
         override_limits(archive_members=3),
@@ -218,7 +218,7 @@ def test_a_tar_is_limited(cifar, tmp_path, monkeypatch):
         load(path)
     with override_limits(memory_bytes=50_000), pytest.raises(LimitError, match="memory_bytes"):
         load(path)
-    monkeypatch.setattr("uqled.storage.reading._SMALL", 10**6)
+    monkeypatch.setattr("uqled.storage.reading._SMALL_CONTENT", 10**6)
     assert load(path).fingerprint == expected.fingerprint
     bomb = tar_of(cifar, tmp_path / "b.tar.gz", lambda a: a.addfile(*member("z", bytes(10**8))))
     with pytest.raises(LimitError, match=r"b\.tar\.gz' has at least 2\d\d times its compressed"):
@@ -241,7 +241,7 @@ def test_a_tar_that_claims_terabytes(cifar, tmp_path):
 
 def test_idx_bombs_are_refused(tmp_path, monkeypatch):
     write_idx(tmp_path, "train", 12)
-    monkeypatch.setattr("uqled.storage.reading._SMALL", 10**6)
+    monkeypatch.setattr("uqled.storage.reading._SMALL_CONTENT", 10**6)
     bomb = idx_bytes(np.zeros((20, 1000, 1000), np.uint8))
     (tmp_path / "train-images-idx3-ubyte.gz").write_bytes(gzip.compress(bomb))
     with pytest.raises(LimitError, match=r"images-idx3-ubyte\.gz' has at least \d+ times its com"):

@@ -44,7 +44,7 @@ def test_an_npz_is_limited(tmp_path, monkeypatch):
         pytest.raises(LimitError, match=r"array 'X' in file .*a\.npz' has 8,000,000 bytes, and"),
     ):
         load(tmp_path / "a.npz")
-    monkeypatch.setattr("uqled.storage.reading._SMALL", 10**6)
+    monkeypatch.setattr("uqled.storage.reading._SMALL_CONTENT", 10**6)
     with pytest.raises(LimitError, match=r"array 'X' .* times its compressed size"):
         load(tmp_path / "a.npz")
 
