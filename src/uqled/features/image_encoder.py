@@ -42,8 +42,17 @@ class ImageEncoder:
     kind = "images"
 
     def encode(self, batch: NDArray[np.uint8]) -> NDArray[np.float32]:
-        with torch.no_grad(), torch.autocast(self.device.type, torch.bfloat16, self.bfloat16):
-            output = self.network(self._prepare(batch))
+        images = self._prepare(batch)
+        try:
+            with torch.no_grad(), torch.autocast(self.device.type, torch.bfloat16, self.bfloat16):
+                output = self.network(images)
+        except AssertionError as error:  # so vision transformers refuse a side they do not take
+            height, width = images.shape[2:]
+            raise InputError(
+                "encoder",
+                f"refuses images of {height} x {width} pixels ({first_line(error)})",
+                "Write a side in pixels that it takes after its name: @224",
+            ) from error
         if not isinstance(output, Tensor) or output.ndim not in (2, 4) or len(output) != len(batch):
             shape = tuple(output.shape) if isinstance(output, Tensor) else type(output).__name__
             raise InputError(
@@ -149,10 +158,15 @@ def hash_weights(network: nn.Module) -> str:
 
 
 def drop_classifier(network: nn.Module) -> nn.Module:
-    """The network without its last layer, by the names that torchvision gives it."""
+    """The network without its last layer, by the names that torchvision gives it.
+
+    Where the classifier pools over the image, as SqueezeNet's does, the pooling stays.
+    """
     for last in ("fc", "classifier", "head", "heads"):
         if hasattr(network, last):
-            setattr(network, last, nn.Identity())
+            parts = getattr(network, last).modules()
+            pools = any(isinstance(part, nn.AdaptiveAvgPool2d) for part in parts)
+            setattr(network, last, nn.AdaptiveAvgPool2d(1) if pools else nn.Identity())
     return network
 
 

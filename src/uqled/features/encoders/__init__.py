@@ -8,7 +8,8 @@ An entry is a function `make_encoder(name, options)`; `name` is what follows the
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from typing import Any, Protocol
@@ -152,4 +153,19 @@ def import_package(name: str, *, encoder: str, install: str) -> Any:
             "encoder",
             f"{encoder!r} needs {name}, which cannot be imported ({first_line(error)})",
             f"Install versions that fit each other, such as by: pip install {install}",
+        ) from error
+
+
+@contextmanager
+def refuse_failed_loading(encoder: str) -> Iterator[None]:
+    """Whatever a library raises in the block: its model is damaged, unknown, or out of reach."""
+    try:
+        yield
+    except InputError:
+        raise
+    except Exception as error:
+        raise InputError(
+            "encoder",
+            f"{encoder!r} cannot be loaded ({first_line(error)})",
+            "Check the name, its files and the connection to where they are downloaded from",
         ) from error

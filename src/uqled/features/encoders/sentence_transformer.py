@@ -10,7 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from uqled.errors import InputError
-from uqled.features.encoders import Encoder, EncoderOptions, import_package
+from uqled.features.encoders import (
+    Encoder,
+    EncoderOptions,
+    import_package,
+    refuse_failed_loading,
+)
+from uqled.features.image_encoder import hash_weights
 
 
 @dataclass(frozen=True)
@@ -43,5 +49,6 @@ def make_encoder(name: str, options: EncoderOptions) -> Encoder:
 
     check_device(options.device)
     device = None if options.device == "auto" else options.device
-    model = library.SentenceTransformer(name, device=device, local_files_only=options.offline)
-    return SentenceTransformerEncoder(model, full)
+    with refuse_failed_loading(full):
+        model = library.SentenceTransformer(name, device=device, local_files_only=options.offline)
+    return SentenceTransformerEncoder(model, f"{full} {hash_weights(model)}")

@@ -6,7 +6,12 @@ Names of today: `convnext_tiny` (small), `convnext_large` or `vit_l_16` (large).
 from __future__ import annotations
 
 from uqled.errors import InputError
-from uqled.features.encoders import Encoder, EncoderOptions, import_package
+from uqled.features.encoders import (
+    Encoder,
+    EncoderOptions,
+    import_package,
+    refuse_failed_loading,
+)
 from uqled.features.encoders.timm_model import announce_download
 from uqled.features.image_encoder import (
     drop_classifier,
@@ -36,8 +41,10 @@ def make_encoder(name: str, options: EncoderOptions) -> Encoder:
     announce_download(f"torchvision:{name}", options)
     weights = models.get_model_weights(name).DEFAULT
     images = weights.transforms()
+    with refuse_failed_loading(f"torchvision:{name}"):
+        network = drop_classifier(models.get_model(name, weights=weights))
     return make_image_encoder(
-        drop_classifier(models.get_model(name, weights=weights)),
+        network,
         f"torchvision:{name} {weights}",
         options,
         image_size=images.crop_size[0],
