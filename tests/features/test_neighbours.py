@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from sklearn.decomposition import PCA
 from sklearn.metrics.pairwise import cosine_similarity
+from threadpoolctl import threadpool_limits
 
 from uqled.features import neighbours
 from uqled.features.components import reduce_features
@@ -89,6 +90,16 @@ def test_components_keep_the_distances(shape):
     before = np.linalg.norm(X[0] - X[1:20], axis=1)
     after = np.linalg.norm(reduced[0] - reduced[1:20], axis=1)
     np.testing.assert_allclose(after / after[0], before / before[0], rtol=1e-3)
+
+
+@pytest.mark.parametrize("shape", [(3_000, 384), (700, 600)])
+def test_components_do_not_depend_on_the_number_of_threads(shape):
+    X = np.random.default_rng(0).normal(size=shape).astype(np.float32)
+    results = []
+    for threads in (1, 2):
+        with threadpool_limits(threads, user_api="blas"):
+            results.append(reduce_features(X))
+    np.testing.assert_array_equal(*results)
 
 
 @pytest.mark.parametrize("live", [400, 550])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import eigh
+from threadpoolctl import threadpool_limits
 
 from uqled.data.dataset import Dataset, is_frame
 
@@ -28,7 +29,9 @@ def are_embeddings(data: Dataset) -> bool:
 def reduce_features(features: NDArray[np.floating]) -> NDArray[np.float32]:
     """Principal components [N,d], with a mean variance of 1; labels play no part."""
     centred = features - features.mean(axis=0, dtype=np.float64).astype(np.float32)
-    centred = centred @ _find_directions(centred)
+    # Sums over several threads differ in the last bit, which turns the sign of a direction.
+    with threadpool_limits(1, user_api="blas"):
+        centred = centred @ _find_directions(centred)
     scale = float(np.sqrt(np.mean(centred**2))) or 1.0
     return np.ascontiguousarray(centred / scale, np.float32)
 

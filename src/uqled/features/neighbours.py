@@ -94,7 +94,9 @@ def _compare_all(
     left out."""
     rows = np.empty((len(queries), n), np.int32)
     similarities = np.empty((len(queries), n), np.float32)
-    block = max(1, _BLOCK_BYTES // (4 * len(candidates)))
+    # Two blocks at least, so that two threads have work; never as many as there are cores, because
+    # a product's last bits depend on the block.
+    block = max(1, min(_BLOCK_BYTES // (4 * len(candidates)), -(-len(queries) // 2)))
 
     def compare(begin: int) -> None:
         part = slice(begin, begin + block)
@@ -106,10 +108,6 @@ def _compare_all(
         _sort_nearest(largest, values, rows[part], similarities[part])
 
     begins = range(0, len(queries), block)
-    if len(begins) < 2:
-        for begin in begins:
-            compare(begin)
-        return rows, similarities
     # Each thread has a block and multiplies alone: no other waits while it sorts.
     with (
         threadpool_limits(1, user_api="blas"),
