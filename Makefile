@@ -19,11 +19,11 @@ test-slow: .venv/dev
 
 fuzz: .venv/dev
 	@# Damaged input for every reader: an answer, our own error, or a failure that is kept. SEED=1: other cases.
-	PYTHONPATH=tests $(BIN)/python -m fuzzing --minutes $(or $(MINUTES),10) $(if $(SEED),--seed $(SEED))
+	PYTHONPATH=tests:tests/shared $(BIN)/python -m fuzzing --minutes $(or $(MINUTES),10) $(if $(SEED),--seed $(SEED))
 
 accidents: .venv/dev
 	@# Every command killed, on a full disk, twice at once: the same files after a repetition.
-	PYTHONPATH=tests $(BIN)/python -m fuzzing.accidents --kills $(or $(KILLS),200)
+	PYTHONPATH=tests:tests/shared $(BIN)/python -m fuzzing.accidents --kills $(or $(KILLS),200)
 
 audit: .venv/dev
 	@# Known vulnerabilities of the pinned packages.

@@ -36,7 +36,7 @@ from auto.quality_page import (
 from auto.sets import PARTS, PUBLISHED_SETS, PUBLISHED_SOFTMAX, THINNED_RATES
 from uqled.answer import measure_flags
 from uqled.detect.auto.audit import audit_sample, estimate_audit
-from uqled.detect.auto.tiers import TIERS, find_agreed
+from uqled.detect.auto.tiers import TIERS, find_agreed_flags
 from uqled.detect.find import find_label_errors
 from uqled.detect.result import LabelErrors
 
@@ -139,7 +139,7 @@ def measure_set(one: LoadedSet) -> dict[str, Any]:
     estimate = auto.estimate
     assert estimate is not None
     number, precision = estimate.number, estimate.precision(auto.mask)
-    agreed = find_agreed(estimate) & auto.mask
+    agreed = find_agreed_flags(estimate) & auto.mask
     wide = estimate.sum_over(np.ones(len(is_error), np.bool_), confidence=0.95)
     mean = one.softmax if one.passes is None else np.mean(one.passes, axis=0, dtype=np.float64)
     rankings = rank_simply(one.softmax, one.labels)

@@ -166,11 +166,13 @@ def format_explanations(rows: list[dict[str, Any]]) -> list[str]:
         "|---|--:|--:|--:|",
     ]
     for name in ("level", "confident", "members", "trusting"):
-        rows_with_reason = [row for row in rows if name in row["explanations"]]
-        ratio = np.array([row["explanations"][name] / row["errors"] for row in rows_with_reason])
+        rows_with_explanation = [row for row in rows if name in row["explanations"]]
+        ratio = np.array(
+            [row["explanations"][name] / row["errors"] for row in rows_with_explanation]
+        )
         low, middle, high = np.quantile(ratio, [0.1, 0.5, 0.9])
         lines.append(
-            f"| {name} | {len(rows_with_reason)} | {middle:.2f} | {low:.2f} to {high:.2f} |"
+            f"| {name} | {len(rows_with_explanation)} | {middle:.2f} | {low:.2f} to {high:.2f} |"
         )
     return lines
 
@@ -179,14 +181,14 @@ def format_likeness(rows: list[dict[str, Any]]) -> list[str]:
     """Without the held out sets: the constants are these medians, rounded."""
     lines = ["| kind of passes | sets | likeness, median | least | most |", "|---|--:|--:|--:|--:|"]
     for kind in ("networks", "heads", "mc-dropout", "ensemble", "bootstrap", "members"):
-        likeness_rows = [
+        likenesses = [
             row["likeness"]
             for row in rows
             if row["kind"] == kind
             and row["likeness"] is not None
             and row["part"] != "real held out"
         ]
-        likeness = [max(one, 0.0) for one in likeness_rows]
+        likeness = [max(one, 0.0) for one in likenesses]
         if likeness:
             lines.append(
                 f"| {kind} | {len(likeness)} | {np.median(likeness):.2f} | {min(likeness):.2f} "

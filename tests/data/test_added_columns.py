@@ -41,7 +41,9 @@ ADDED_COLUMNS = {
     "with holes": lambda n: np.where(np.arange(n) % 17, np.arange(n), np.nan),
     "begins again": lambda n: np.arange(n) % (n // 2 + 1) + 1,
     "another order": lambda n: np.random.default_rng(0).permutation(n) + 10**6,
-    "blocks": lambda n: np.arange(n) // 2,
+    "blocks of two": lambda n: np.arange(n) // 2,
+    # Fewer than ten blocks are not judged.
+    "blocks of three": lambda n: np.arange(n) // (3 if n >= 30 else 2),
     "user_id": lambda n: np.random.default_rng(0).permutation(n) * 7 + 10**6,
     "padded": lambda n: [f"{x:06}" for x in range(n)],
     "thousands": lambda n: [f"{x:,}" for x in range(10_000, 10_000 + n)],
@@ -121,7 +123,7 @@ def test_they_are_recognised_in_tables_of_any_length(name, n):
 
 
 #: Columns that are like those above and say something all the same.
-KEPT_FILES = {
+KEPT_COLUMNS = {
     "hour": (lambda n: np.arange(n) % 24, "number"),
     "age": (lambda n: np.sort(np.random.default_rng(0).integers(18, 80, n)), "number"),
     "price": (lambda n: np.random.default_rng(0).permutation(3 * np.arange(n)), "number"),
@@ -138,9 +140,9 @@ KEPT_FILES = {
 }
 
 
-@pytest.mark.parametrize("name", KEPT_FILES)
+@pytest.mark.parametrize("name", KEPT_COLUMNS)
 def test_columns_that_say_something_are_kept(name):
-    make, role = KEPT_FILES[name]
+    make, role = KEPT_COLUMNS[name]
     content = pd.DataFrame({name: make(240), "x": 1}).to_csv(index=False)
     column = infer_table_column(pd.read_csv(io.StringIO(content)), name)
     assert (column.is_used, column.role) == (True, role)

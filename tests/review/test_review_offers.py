@@ -100,10 +100,10 @@ def test_flags_at_random_carry_an_offer_if_they_are_as_suspect():
 # ---- what was accepted at once
 
 
-def accept_all(estimate, codes, seen, unseen):
-    """The estimate after verdicts on `seen` samples, and `unseen` ones accepted without a look."""
+def accept_all(estimate, codes, seen, in_bulk):
+    """The estimate after verdicts on `seen` samples, and `in_bulk` ones accepted without a look."""
     actions, labels = np.zeros(len(codes), np.int8), np.full(len(codes), -1, np.int32)
-    for action, samples in ((2, seen), (4, unseen)):
+    for action, samples in ((2, seen), (4, in_bulk)):
         actions[samples], labels[samples] = action, 1
     return estimate.with_verdicts(actions, labels, codes)
 
@@ -149,7 +149,7 @@ def test_an_offer_that_was_accepted_supports_no_other_one(tmp_path):
         session.update()
         assert (flags.current.estimate.forecast == forecast).all()
         accepted = list(offer.indices)
-        assert session.state.unseen.nonzero()[0].tolist() == sorted(accepted)
+        assert session.state.in_bulk.nonzero()[0].tolist() == sorted(accepted)
         assert (session.state.actions[accepted] == 2).all()
         # The command line sees the same, from the file.
         verdicts = read_verdicts(run.predictions())
@@ -162,12 +162,12 @@ def test_an_offer_that_was_accepted_supports_no_other_one(tmp_path):
         seen = {first: session.state.latest[first].version}
         assert client.decide([first, "relabel", label], seen_versions=seen)[0] == 200
         session.update()
-        assert session.state.unseen.nonzero()[0].tolist() == sorted(accepted[1:])
+        assert session.state.in_bulk.nonzero()[0].tolist() == sorted(accepted[1:])
         assert (flags.current.estimate.forecast != forecast).any()
         client.post("api/undo", {"reviewer": "ana", "tab": "t"})
         client.post("api/undo", {"reviewer": "ana", "tab": "t"})
         session.update()
-        assert not session.state.unseen.any()
+        assert not session.state.in_bulk.any()
         assert (session.state.actions[accepted] == 0).all()
         assert session.state.list_decided(np.ones(800, bool)).size == 30
     session.decisions.close()

@@ -74,7 +74,7 @@ def _name_value(error: Any, words: tuple[str, ...]) -> None:
         value = value if equals else "".join(words[at + 1 : at + 2])
         kind = "whole number" if no_number[1] == "integer" else "number"
         share = re.fullmatch(r"(\d+(?:\.\d+)?)\s*%", value, re.ASCII)
-        fix = f". Write {float(share[1]) / 100:g} for {value}" if share else ""
+        fix = f". Write {float(share[1]) / 100:g} for {value}" if share and kind == "number" else ""
         error.message = f"{value!r} is not a {kind}{fix}"
 
 

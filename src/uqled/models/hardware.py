@@ -29,7 +29,8 @@ def check_device(device: str) -> None:
         is_built = torch.version.cuda is not None or torch.version.hip is not None
         problem = "PyTorch finds no GPU" if is_built else "PyTorch is installed without CUDA"
     elif name == "cuda" and number.isdecimal() and int(number) >= torch.cuda.device_count():
-        problem = f"PyTorch finds {torch.cuda.device_count()} GPUs, counted from 0"
+        n = torch.cuda.device_count()
+        problem = f"PyTorch finds {n} GPU{'' if n == 1 else 's'}, numbered from 0"
     elif name == "mps" and not torch.backends.mps.is_available():
         problem = "PyTorch cannot use it on this machine"
     else:

@@ -10,7 +10,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from uqled.detect.auto.estimate import ACCEPT, DROP, KEEP, RELABEL
+from uqled.detect.auto.estimate import DROP, KEEP, RELABEL, RELABEL_IN_BULK
 from uqled.detect.reasons import CONTRADICTED, Reason, explain_reason
 from uqled.detect.result import LabelErrors
 from uqled.report.report_inputs import ReportInputs
@@ -263,7 +263,7 @@ def _describe_decision(inputs: ReportInputs, z: int, names: tuple[str, ...]) -> 
     if inputs.verdicts is None:
         return ""
     action, label = (int(one[z]) for one in inputs.verdicts)
-    if action in (RELABEL, ACCEPT):
+    if action in (RELABEL, RELABEL_IN_BULK):
         return f"now {names[label]}"
     return {KEEP: "kept", DROP: "dropped"}.get(action, "")
 

@@ -125,7 +125,7 @@ def list_random_verdicts(flags: FlagList) -> NDArray[np.intp]:
     random_order = flags.list_random()
     is_open = flags.state.actions[random_order] == 0
     n = int(is_open.argmax()) if is_open.any() else len(is_open)
-    return random_order[:n][~flags.state.unseen[random_order[:n]]]
+    return random_order[:n][~flags.state.in_bulk[random_order[:n]]]
 
 
 def offer_bulk(

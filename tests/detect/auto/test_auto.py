@@ -28,8 +28,10 @@ def test_of_a_weak_model_the_ranking_is_as_good_as_self_confidence(noise):
     labels, probs, true = confusing_model(noise)
     errors = uqled.find_label_errors(labels, probs)
     is_error = labels != true
-    precision_of_margin = average_precision_score(is_error, -probs[np.arange(len(labels)), labels])
-    assert average_precision_score(is_error, -errors.scores) > precision_of_margin - 0.01
+    ap_of_self_confidence = average_precision_score(
+        is_error, -probs[np.arange(len(labels)), labels]
+    )
+    assert average_precision_score(is_error, -errors.scores) > ap_of_self_confidence - 0.01
 
 
 def confusing_model(noise, *, N=20_000, K=6, seed=3):
@@ -49,8 +51,10 @@ def test_where_noise_has_favourites_the_ranking_is_better_than_self_confidence()
     labels, probs, true = noisy_model(noise=0.1, N=20_000, sharpness=2, favourites=True)
     errors = uqled.find_label_errors(labels, probs)
     is_error = labels != true
-    precision_of_margin = average_precision_score(is_error, -probs[np.arange(len(labels)), labels])
-    assert average_precision_score(is_error, -errors.scores) > precision_of_margin + 0.05
+    ap_of_self_confidence = average_precision_score(
+        is_error, -probs[np.arange(len(labels)), labels]
+    )
+    assert average_precision_score(is_error, -errors.scores) > ap_of_self_confidence + 0.05
 
 
 def test_of_curated_data_few_are_flagged():

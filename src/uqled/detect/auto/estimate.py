@@ -22,7 +22,7 @@ Bools = NDArray[np.bool_]
 KEEP, RELABEL, DROP = 1, 2, 3
 #: A suggestion that was accepted with many others, without a look at the sample: the label counts
 #: as wrong, but says nothing about the model, whose word it was.
-ACCEPT = 4
+RELABEL_IN_BULK = 4
 
 #: If the interval of the flags' precision is wider than this, its middle is no answer: one reading
 #: more or less would move it further than anything that is known.
@@ -54,15 +54,15 @@ class ErrorEstimate:
     """From 0 to 1: the number of errors if noise is the same everywhere, as a share of what the
     confident joint counts. Where it is low, the model has errors of its own that no reading
     knows."""
-    unseen: Bools | None = None
+    in_bulk: Bools | None = None
     """[N] verdicts that were given without a look at the sample: no evidence about the readings."""
 
     @property
     def evidence(self) -> NDArray[np.int8] | None:
-        """[N] the verdicts as in `known`, without the `unseen` ones."""
-        if self.known is None or self.unseen is None:
+        """[N] the verdicts as in `known`, without the `in_bulk` ones."""
+        if self.known is None or self.in_bulk is None:
             return self.known
-        return np.where(self.unseen, -1, self.known).astype(np.int8)
+        return np.where(self.in_bulk, -1, self.known).astype(np.int8)
 
     @cached_property
     def probability(self) -> Floats:
@@ -245,21 +245,21 @@ class ErrorEstimate:
         the log-odds takes care of errors that all readings share. What was accepted without a look
         is certain, but changes neither.
         """
-        unseen = np.asarray(actions) == ACCEPT
-        return self.with_known_verdicts(encode_verdicts(actions, labels, codes), unseen)
+        in_bulk = np.asarray(actions) == RELABEL_IN_BULK
+        return self.with_known_verdicts(encode_verdicts(actions, labels, codes), in_bulk)
 
     def with_known_verdicts(
-        self, verdicts: NDArray[np.int8], unseen: Bools | None = None
+        self, verdicts: NDArray[np.int8], in_bulk: Bools | None = None
     ) -> ErrorEstimate:
-        """The same, where each verdict [N] is 1 wrong, 0 right or -1 none; those that are `unseen`
+        """The same, where each verdict [N] is 1 wrong, 0 right or -1 none; those that are `in_bulk`
         [N] are no evidence."""
-        if unseen is None or not unseen.any():
-            unseen = None
-        has_verdict = verdicts >= 0 if unseen is None else (verdicts >= 0) & ~unseen
+        if in_bulk is None or not in_bulk.any():
+            in_bulk = None
+        has_verdict = verdicts >= 0 if in_bulk is None else (verdicts >= 0) & ~in_bulk
         if not (verdicts >= 0).any():
             return self
         if not has_verdict.any():
-            return replace(self, known=verdicts, unseen=unseen)
+            return replace(self, known=verdicts, in_bulk=in_bulk)
         is_wrong = verdicts[has_verdict].astype(np.float64)
         log_likelihood = {
             k: float(np.sum(np.log(np.where(is_wrong > 0, p, 1 - p))))
@@ -286,7 +286,7 @@ class ErrorEstimate:
         correction = OddsCorrection.fit(mean, is_wrong)
         return replace(
             self, weights=weights, spread=update_weights(self.spread), correction=correction,
-            known=verdicts, unseen=unseen,
+            known=verdicts, in_bulk=in_bulk,
         )  # fmt: skip
 
 
@@ -355,7 +355,7 @@ def encode_verdicts(actions: Any, labels: Any, codes: NDArray[Any]) -> NDArray[n
             f"have the shapes {actions.shape} and {decisions.shape} for {len(codes)} samples",
             "Pass (actions [N], labels [N])",
         )
-    if actions.dtype.kind not in "iu" or ((actions < 0) | (actions > ACCEPT)).any():
+    if actions.dtype.kind not in "iu" or ((actions < 0) | (actions > RELABEL_IN_BULK)).any():
         raise InputError(
             "verdicts",
             "have an unknown action",
@@ -364,7 +364,7 @@ def encode_verdicts(actions: Any, labels: Any, codes: NDArray[Any]) -> NDArray[n
     verdicts = np.full(len(codes), -1, np.int8)
     verdicts[actions == KEEP] = 0
     verdicts[actions == DROP] = 1
-    is_relabel = (actions == RELABEL) | (actions == ACCEPT)
+    is_relabel = (actions == RELABEL) | (actions == RELABEL_IN_BULK)
     verdicts[is_relabel] = decisions[is_relabel] != codes[is_relabel]
     return verdicts
 

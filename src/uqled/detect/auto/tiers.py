@@ -62,7 +62,7 @@ class AgreedShare:
         share = cls.of_agreement(estimate.agreement)
         if (evidence := estimate.evidence) is None:
             return share
-        verdicts = evidence[find_agreed(estimate)]
+        verdicts = evidence[find_agreed_flags(estimate)]
         n_wrong, n_right = (int(np.count_nonzero(verdicts == verdict)) for verdict in (1, 0))
         return cls(share.wrong + n_wrong, share.right + n_right)
 
@@ -86,7 +86,7 @@ class AgreedShare:
         return Estimate(value, min(low, value), max(high, value))
 
 
-def find_agreed(estimate: ErrorEstimate) -> Bools:
+def find_agreed_flags(estimate: ErrorEstimate) -> Bools:
     """[N] the labels that every explanation with a weight takes for wrong."""
     counting = [estimate.readings[name] for name, weight in estimate.weights.items() if weight > 0]
     agreed: Bools = np.min(counting, axis=0) >= CERTAIN_PROBABILITY
@@ -100,7 +100,7 @@ def assign_tiers(estimate: ErrorEstimate, mask: NDArray[np.bool_]) -> NDArray[np
     like these; other flags more likely wrong than right; the remaining flags; and the next samples
     of the ranking.
     """
-    is_certain = find_agreed(estimate)
+    is_certain = find_agreed_flags(estimate)
     if AgreedShare.of(estimate).mean < CERTAIN_SHARE:
         is_certain[:] = False
     if estimate.known is not None:

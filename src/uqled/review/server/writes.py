@@ -63,7 +63,7 @@ def decide_all(session: ReviewSession, body: dict[str, Any]) -> Any:
         reviewer=read_field(body, "reviewer"),
         seen_versions=seen_versions,
         tab=read_field(body, "tab"),
-        unseen=True,
+        in_bulk=True,
     )
     session.state.refresh()
     return {"number_decided": len(decisions), **session.describe_progress(flags)}
