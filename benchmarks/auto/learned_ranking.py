@@ -126,14 +126,14 @@ def measure(rows: list[Row], choices: Choices) -> dict[str, Floats]:
 
 
 def measure_precision(rows: list[Row]) -> dict[str, tuple[Floats, Bools]]:
-    """Way to state the precision of the flags -> ([sets] by how much it is off, [sets] of which a
-    number was told)."""
+    """Way to state the precision of the flags -> ([sets] by how much it is off, [sets] on which
+    `auto` is not unsure)."""
     flagged = [row for row in rows if row["flagged"]]
     real = np.array([row["precision"] for row in flagged])
     stated = np.array([row["stated precision"] for row in flagged])
     learned = predict_elsewhere(flagged, real)
-    told = np.array([not row["unsure"] for row in flagged])
-    return {"auto": (stated[:, 0] - real, told), "learned": (learned - real, told)}
+    is_sure = np.array([not row["unsure"] for row in flagged])
+    return {"auto": (stated[:, 0] - real, is_sure), "learned": (learned - real, is_sure)}
 
 
 def format_choices(rows: list[Row], choices: Choices) -> list[str]:

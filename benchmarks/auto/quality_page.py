@@ -166,14 +166,10 @@ def format_explanations(rows: list[dict[str, Any]]) -> list[str]:
         "|---|--:|--:|--:|",
     ]
     for name in ("level", "confident", "members", "trusting"):
-        rows_with_explanation = [row for row in rows if name in row["explanations"]]
-        ratio = np.array(
-            [row["explanations"][name] / row["errors"] for row in rows_with_explanation]
-        )
+        explained_rows = [row for row in rows if name in row["explanations"]]
+        ratio = np.array([row["explanations"][name] / row["errors"] for row in explained_rows])
         low, middle, high = np.quantile(ratio, [0.1, 0.5, 0.9])
-        lines.append(
-            f"| {name} | {len(rows_with_explanation)} | {middle:.2f} | {low:.2f} to {high:.2f} |"
-        )
+        lines.append(f"| {name} | {len(explained_rows)} | {middle:.2f} | {low:.2f} to {high:.2f} |")
     return lines
 
 

@@ -123,8 +123,8 @@ def write_page(history: History, stated: Floats, best: Fit, about: Row, measured
         "each set by a fit without all sets of the same data. The interval is of 80%; the first "
         f"tier has such flags only if their expected share is at least {CERTAIN_SHARE}.",
         "",
-        "| sets with | sets | stated, mean | median | real, mean | median | inside the interval "
-        "| width, mean |",
+        "| sets with | sets | stated, mean | median | real, mean | median "
+        "| inside the interval, to half a label | width, mean |",
         "|---|--:|--:|--:|--:|--:|--:|--:|",
     ]
     parts = {

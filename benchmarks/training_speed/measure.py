@@ -1,4 +1,4 @@
-"""Time to the same out-of-fold accuracy: uqled beside a careful loop in plain PyTorch.
+"""Time and out-of-fold accuracy of a training: uqled beside a careful loop in plain PyTorch.
 
 In `benchmarks/`:
 
@@ -6,9 +6,10 @@ In `benchmarks/`:
     python -m training_speed.measure --data FOLDER --small
 
 `resnet9`, a small residual network of today as a user's own module: the peer trains it with SGD,
-a one-cycle schedule and a rate and batch size tuned for it, uqled with the preset `quick`. The
-preset takes fewer epochs, so that the accuracies beside the seconds decide whether it counts.
-`resnet50`, the paper's network, has the same recipe on both sides: only the seconds differ.
+a one-cycle schedule and 12 epochs, uqled with the preset `quick`. The
+preset takes fewer epochs, so that the accuracies beside the seconds decide whether it counts. The
+peer is not tried with fewer epochs. `resnet50`, the paper's network, has the same optimiser,
+epochs, batches and rate on both sides: only the seconds count.
 
 The same images, folds and F, sides in turns, each run in a process of its own on an otherwise idle
 machine. The clock runs from the images in memory to the predictions. Every finished run is kept:
@@ -136,14 +137,14 @@ def _measure_processor_seconds() -> float:
 def format_page(result: dict[str, Any]) -> str:
     """The result as a page."""
     lines = [
-        "# Time to the same out-of-fold accuracy, beside plain PyTorch",
+        "# Time and out-of-fold accuracy of two trainings, beside plain PyTorch",
         "",
         f"{machine.format_machine(result['machine'])} Code {result['machine']['code']}. Made by "
         "`python -m training_speed.measure`.",
         "",
         "Images of CIFAR-10, four folds, F = 5, seeds taking turns. Median (least to most, n). A "
-        f"ratio of at least {GOAL} meets the goal if uqled is at least as accurate in the mean of "
-        "the seeds, without dropout and with it.",
+        f"ratio of at least {GOAL} meets the goal if uqled is at least as accurate with every "
+        "seed, without dropout and with it.",
     ]
     verdicts = []
     for network, one in result["networks"].items():
@@ -159,12 +160,15 @@ def format_page(result: dict[str, Any]) -> str:
             lines.append(f"| {name} | {' | '.join(texts)} |")
         pairs = zip(sides["uqled"], sides["peer"], strict=True)
         ratios = machine.summarize_times([p["seconds"] / u["seconds"] for u, p in pairs])
-        leads = {name: _compute_lead(sides, name) for name in ACCURACIES}
+        leads = {name: _list_leads(sides, name) for name in ACCURACIES}
         is_same = case["recipe"] == "same"
-        is_met = ratios["median"] >= GOAL and (is_same or min(leads.values()) >= 0)
-        points = "the same recipe"
+        is_met = ratios["median"] >= GOAL and (is_same or min(map(min, leads.values())) >= 0)
+        points = "the same optimiser, epochs, batches and rate"
         if not is_same:
-            points = ", ".join(f"{name} {100 * lead:+.1f}" for name, lead in leads.items())
+            points = ", ".join(
+                f"{name} {100 * min(lead):+.1f} to {100 * max(lead):+.1f}"
+                for name, lead in leads.items()
+            )
         verdicts.append(
             f"| `{network}` | {ratios['median']:.2f} "
             f"({ratios['least']:.2f} to {ratios['most']:.2f}, n = {ratios['n']}) | {points} | "
@@ -197,10 +201,9 @@ def _describe_recipes(case: dict[str, Any]) -> str:
     return f"uqled: {texts[0]}. The peer: {texts[1]}."
 
 
-def _compute_lead(sides: dict[str, Any], name: str) -> float:
-    """By how much uqled is more accurate, in the mean of the seeds."""
-    means = [np.mean([run[name] for run in sides[who]]) for who in SIDES]
-    return float(means[0] - means[1])
+def _list_leads(sides: dict[str, Any], name: str) -> list[float]:
+    """By how much uqled is more accurate, with each seed."""
+    return [own[name] - peer[name] for own, peer in zip(sides["uqled"], sides["peer"], strict=True)]
 
 
 def describe_case(case: Case) -> dict[str, Any]:

@@ -60,7 +60,7 @@ CALLERS = {
 
 
 def test_options_named_in_errors_exist():
-    messages = set()
+    modules = set()
     for path in sorted(SOURCE.rglob("*.py")):
         module = path.relative_to(SOURCE).as_posix()
         is_command = module.startswith("cli/commands/")
@@ -71,8 +71,8 @@ def test_options_named_in_errors_exist():
             for command in callers:
                 missing = options and options - list_options(command)
                 assert not missing, f"{module}:{line}: {missing} of {command}"
-            messages |= {module} if options else set()
-    assert set(CALLERS) <= messages
+            modules |= {module} if options else set()
+    assert set(CALLERS) <= modules
 
 
 def find_texts_in_source(path):
@@ -110,7 +110,7 @@ NOT_OPTIONS = {"bench/results/figures.py"}  # a variable of CSS
 
 def test_options_named_in_notes_exist():
     """Texts of the commands' own modules are help, which is read command by command elsewhere."""
-    notes = set()
+    modules = set()
     for path in sorted(SOURCE.rglob("*.py")):
         module = path.relative_to(SOURCE).as_posix()
         if module in NOT_OPTIONS or (module.startswith("cli/") and module not in NOTING):
@@ -123,8 +123,8 @@ def test_options_named_in_notes_exist():
             for command in NOTING.get(module, []):
                 missing = options - list_options(command)
                 assert not missing, f"{module}:{line}: {missing} of {command}"
-            notes |= {module} if options else set()
-    assert notes == set(NOTING)
+            modules |= {module} if options else set()
+    assert modules == set(NOTING)
 
 
 def test_unreadable_images_are_no_matter_of_an_option_that_is_not_there(tmp_path):
@@ -156,6 +156,7 @@ def test_unreadable_images_are_no_matter_of_an_option_that_is_not_there(tmp_path
         (("check", "run", "--max-error-rate", "5%"), "'5%' is not a number. Write 0.05 for 5%"),
         (("check", "run", "--max-error-rate=low"), "'low' is not a number"),
         (("find", "digits", "--folds", "four"), "'four' is not a whole number"),
+        (("find", "digits", "--folds", "5%"), "'5%' is not a whole number"),
         (("find", "digits", "--folds", "2.5"), "'2.5' is not a whole number"),
     ],
 )

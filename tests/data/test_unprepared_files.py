@@ -206,7 +206,7 @@ def test_columns_separated_by_spaces(folder):
     (folder / "t.txt").write_text("a b label\n" + "1 2 x\n3 4 y\n" * 9)
     assert uqled.load("t.txt", separator=" ").labels.names == ("x", "y")
     (folder / "t.txt").write_text(" a  b label\n" + "10  2    x\n 3 40    y\n" * 9)
-    with pytest.raises(uqled.FileError, match="has several spaces between its entries"):
+    with pytest.raises(uqled.FileError, match="has columns aligned by several spaces"):
         uqled.load("t.txt", separator=" ")
     pd.read_csv("t.txt", sep=r"\s+").to_csv("t.csv", index=False)
     assert uqled.load("t.csv").labels.names == ("x", "y")
@@ -255,6 +255,16 @@ def test_quotation_marks_that_quote():
         assert data.notes == ()
         assert data.inputs[3].startswith('two, "lines"\nof text\n')
         assert data.inputs[5].startswith('5" screen\n')
+
+
+def test_a_quoted_text_whose_lines_have_as_many_separators(folder):
+    """Each line has one, as the header, so that the marks might quote nothing."""
+    rows = [f"{'ab'[z % 2]},text number {z} of all\n" for z in range(30)]
+    rows[7] = 'b,"the first line\nand, the second"\n'
+    (folder / "t.csv").write_text("".join(["label,text\n", *rows]))
+    data = uqled.load("t.csv", label="label")
+    assert (len(data), data.notes) == (30, ())
+    assert data.inputs[7] == "the first line\nand, the second"
 
 
 def test_a_zip_of_one_table_and_of_several(folder):

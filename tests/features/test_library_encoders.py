@@ -34,7 +34,8 @@ def library(monkeypatch):
     return module
 
 
-def test_a_model_folder_with_other_weights_is_another_encoder(library, tmp_path):
+@pytest.mark.usefixtures("library")
+def test_a_model_folder_with_other_weights_is_another_encoder(tmp_path):
     """Otherwise the features of a model that was trained further would be read from the cache."""
     texts = np.array(["a", "bcd"], object)
     name = f"sentence-transformers:{tmp_path}"
@@ -45,7 +46,6 @@ def test_a_model_folder_with_other_weights_is_another_encoder(library, tmp_path)
         features.append(compute_features(texts, name, cache_folder=cache_folder, options=PLAIN))
     np.testing.assert_array_equal(features[0], features[1])
     assert (features[0] != features[2]).any()
-    assert library
 
 
 def test_a_model_that_cannot_be_loaded_is_refused(library, tmp_path):

@@ -163,7 +163,7 @@ class Bench:
         """What was touched that must not be, and what was left behind."""
         violations = [f"touches {what}" for what in self.watch.violations]
         if (now := take_snapshot(self.outside)) != outside_content:
-            violations.append(f"changes files beside: {_compare(outside_content, now)}")
+            violations.append(f"changes files outside: {_compare(outside_content, now)}")
             remove_tree(self.outside)
         after = take_snapshot(self.input)
         after_all = [name for name in _compare(before, after) if not _is_any(name, target.writes)]

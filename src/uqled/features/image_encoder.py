@@ -51,7 +51,7 @@ class ImageEncoder:
             raise InputError(
                 "encoder",
                 f"refuses images of {height} x {width} pixels ({first_line(error)})",
-                "Write a side in pixels that it takes after its name: @224",
+                "Append a size in pixels that it accepts to its name, such as @224",
             ) from error
         if not isinstance(output, Tensor) or output.ndim not in (2, 4) or len(output) != len(batch):
             shape = tuple(output.shape) if isinstance(output, Tensor) else type(output).__name__

@@ -35,7 +35,8 @@ class Training:
     """Epochs at which steps divide the rate; those of a preset move with its number of epochs."""
     optimiser: Literal["sgd", "muon"] = "sgd"
     """SGD with momentum, or Muon for convolutions and SGD for the rest: a step costs somewhat more,
-    and fewer epochs are needed. With Muon, `lr` is the length of a step relative to that of the weights."""
+    and fewer epochs are needed. With Muon, `lr` is the length of a step relative to that of the
+    weights."""
     momentum: float = 0.9
     nesterov: bool = True
     weight_decay: float = 5e-4

@@ -28,9 +28,8 @@ def test_of_a_weak_model_the_ranking_is_as_good_as_self_confidence(noise):
     labels, probs, true = confusing_model(noise)
     errors = uqled.find_label_errors(labels, probs)
     is_error = labels != true
-    ap_of_self_confidence = average_precision_score(
-        is_error, -probs[np.arange(len(labels)), labels]
-    )
+    self_confidence = probs[np.arange(len(labels)), labels]
+    ap_of_self_confidence = average_precision_score(is_error, -self_confidence)
     assert average_precision_score(is_error, -errors.scores) > ap_of_self_confidence - 0.01
 
 
@@ -51,9 +50,8 @@ def test_where_noise_has_favourites_the_ranking_is_better_than_self_confidence()
     labels, probs, true = noisy_model(noise=0.1, N=20_000, sharpness=2, favourites=True)
     errors = uqled.find_label_errors(labels, probs)
     is_error = labels != true
-    ap_of_self_confidence = average_precision_score(
-        is_error, -probs[np.arange(len(labels)), labels]
-    )
+    self_confidence = probs[np.arange(len(labels)), labels]
+    ap_of_self_confidence = average_precision_score(is_error, -self_confidence)
     assert average_precision_score(is_error, -errors.scores) > ap_of_self_confidence + 0.05
 
 

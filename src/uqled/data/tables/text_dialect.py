@@ -236,7 +236,7 @@ def _refuse_several_spaces(path: Path | str, encoding: str) -> None:
     if 2 * sum("" in row[:-1] for row in records) > len(records):
         raise FileError(
             name_file(path),
-            "has several spaces between its entries",
+            "has columns aligned by several spaces",
             r"Separate them by commas: pandas.read_csv(path, sep=r'\s+').to_csv(...) does it",
         )
 

@@ -167,5 +167,5 @@ def refuse_failed_loading(encoder: str) -> Iterator[None]:
         raise InputError(
             "encoder",
             f"{encoder!r} cannot be loaded ({first_line(error)})",
-            "Check the name, its files and the connection to where they are downloaded from",
+            "Check the name, the files and the network connection",
         ) from error

@@ -252,7 +252,6 @@ def hash_ids(ids: Sequence[str]) -> str:
 
 def mark_bulk_accepts(actions: NDArray[np.int8], in_bulk: NDArray[np.bool_]) -> NDArray[np.int8]:
     """[N] the actions, in which a relabel that is `in_bulk` [N] is one without a look."""
-    marked: NDArray[np.int8] = np.where(
-        in_bulk & (actions == RELABEL), RELABEL_IN_BULK, actions
-    ).astype(np.int8)
+    is_bulk_relabel = in_bulk & (actions == RELABEL)
+    marked: NDArray[np.int8] = np.where(is_bulk_relabel, RELABEL_IN_BULK, actions).astype(np.int8)
     return marked
