@@ -151,3 +151,40 @@ def test_samples_between_merged_classes_need_no_verdict(run):
     assert set(content["samples"]) == set(drawn) - settled
     assert content["judged"] == 40 - len(settled)
     assert content["wrong"] == sum(is_error[z] for z in drawn if z not in settled)
+
+
+def test_a_suggestion_that_was_accepted_in_bulk_is_no_verdict(run):
+    run, _ = run
+    audit(run)
+    predictions = run.predictions()
+    drawn_samples = json.loads((run.path / "audit.json").read_text())["indices"]
+    suggested = uqled.find_label_errors(predictions).suggested_codes
+    first, second, *_ = (z for z in drawn_samples if suggested[z] != predictions.labels.codes[z])
+    with Decisions.of(predictions) as decisions:
+        items = [(z, "relabel", int(suggested[z])) for z in (first, second)]
+        decisions.decide(items, reviewer="ana", in_bulk=True)
+        assert read_audit_verdicts(predictions) == {}
+        decisions.decide(items[:1], reviewer="ana")  # after a look
+    assert read_audit_verdicts(predictions) == {first: True}
+    note(run.path / "audit.csv", lambda z: "yes" if z == second else "")
+    assert read_audit_verdicts(predictions) == {first: True, second: True}
+    code, output = audit(run, "--json")
+    assert code == 0
+    assert json.loads(output)["result"]["judged"] == 2
+
+
+def test_an_audit_of_merged_classes_has_nothing_to_judge(run):
+    run, _ = run
+    audit(run)
+    predictions = run.predictions()
+    suggested = uqled.find_label_errors(predictions).suggested_codes
+    contradicted = np.flatnonzero(suggested != predictions.labels.codes)[:5]
+    content = {"indices": contradicted.tolist(), "inclusion": [0.1] * 5}
+    (run.path / "audit.json").write_text(json.dumps(content))
+    with Decisions.of(predictions) as decisions:
+        for index in range(1, 4):
+            decide_class(decisions, index, "merge", target=0, reviewer="ana")
+    code, output = audit(run)
+    assert code == 0
+    assert "are between merged classes, so there is nothing to judge" in output
+    assert "audit.json" in output

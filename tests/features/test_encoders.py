@@ -267,6 +267,9 @@ def test_another_onnx_file_is_left_to_its_runtime(tmp_path):
     write_onnx(tmp_path / "net.onnx")
     options = EncoderOptions(bfloat16=True)
     assert make_bfloat16_encoder(tmp_path / "net.onnx", None, "key", options) is None
+    for content in (b"", b"no network", b"\x3a\x03abc"):
+        (tmp_path / "net.onnx").write_bytes(content)
+        assert make_bfloat16_encoder(tmp_path / "net.onnx", None, "key", options) is None
 
 
 def write_onnx(path):

@@ -131,7 +131,7 @@ def test_opinions_that_nobody_gave_are_refused(decisions, change):
         read_opinions(decision_file)
 
 
-LATER = ("bulk_batches", "opinions", "class_changes")
+LATER = ("bulk_changes", "opinions", "class_changes")
 
 
 @pytest.mark.parametrize("n_missing", [1, 3])

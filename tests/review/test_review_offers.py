@@ -165,6 +165,15 @@ def test_an_offer_that_was_accepted_supports_no_other_one(tmp_path):
         assert session.state.in_bulk.nonzero()[0].tolist() == sorted(accepted[1:])
         assert (flags.current.estimate.forecast != forecast).any()
         client.post("api/undo", {"reviewer": "ana", "tab": "t"})
+        session.update()
+        # Taken back, the earlier decision is again one without a look; seen again, it counts.
+        assert session.state.in_bulk.nonzero()[0].tolist() == sorted(accepted)
+        assert (read_verdicts(run.predictions())[0][accepted] == 4).all()
+        seen = {first: session.state.latest[first].version}
+        assert client.decide([first, "relabel", label], seen_versions=seen)[0] == 200
+        session.update()
+        assert session.state.in_bulk.nonzero()[0].tolist() == sorted(accepted[1:])
+        client.post("api/undo", {"reviewer": "ana", "tab": "t"})
         client.post("api/undo", {"reviewer": "ana", "tab": "t"})
         session.update()
         assert not session.state.in_bulk.any()

@@ -273,8 +273,8 @@ def draw_stratified(codes: NDArray[np.int32], n: int, *, seed: int) -> NDArray[n
     by_class = order[np.argsort(codes[order], kind="stable")]  # [N] class by class, each shuffled
     counts = np.bincount(codes)
     starts = np.cumsum(counts) - counts
-    class_rows = codes[by_class]
-    due = (np.arange(len(codes)) - starts[class_rows]) / counts[class_rows]
+    classes = codes[by_class]
+    due = (np.arange(len(codes)) - starts[classes]) / counts[classes]
     return np.sort(by_class[np.argsort(due, kind="stable")[:n]])
 
 

@@ -94,8 +94,8 @@ def find_label_errors(
         (cost of a review, cost of a missed error): flag the samples with the lowest expected cost.
     verdicts
         What reviewers decided: (actions [N], labels [N]). Actions are 0 undecided, 1 keep, 2
-        relabel, 3 drop; labels are class numbers. They are taken as certain, and update the
-        probabilities of the others; only 4, a suggestion accepted without a look, does not.
+        relabel, 3 drop, 4 a suggestion accepted in bulk, without a look; labels are class numbers.
+        All are taken as certain; all but 4 update the probabilities of the others.
     agreement
         `alg-ens` flags what at least this many of its four algorithms flag. Default: 3.
     entropy_class

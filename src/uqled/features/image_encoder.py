@@ -170,6 +170,12 @@ def drop_classifier(network: nn.Module) -> nn.Module:
     return network
 
 
+def describe_pooling(network: nn.Module) -> str:
+    """For the key of features that were cached before the pooling stayed."""
+    last = getattr(network, "classifier", None)
+    return " pooled" if isinstance(last, nn.AdaptiveAvgPool2d) else ""
+
+
 def repeat_colour(value: float) -> Colour:
     return (value, value, value)
 

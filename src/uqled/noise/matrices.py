@@ -358,10 +358,11 @@ def encode_known_labels(
 def _decode_labels(labels: Any, coded_labels: Labels, codes: NDArray[np.int32]) -> Noisy:
     """The new labels in the type of the given ones, and where the two differ."""
     array, is_error = to_numpy(labels).reshape(-1), codes != coded_labels.codes
-    fits = (
-        coded_labels.values.astype(array.dtype) == coded_labels.values
-    ).all()  # "cat" fits in <U3
-    dtype = array.dtype if fits else np.promote_types(array.dtype, coded_labels.values.dtype)
+    values = coded_labels.values
+    if array.dtype.kind == "S" or (array.dtype == object and isinstance(array[0], bytes)):
+        values = np.array([str(value).encode() for value in values.tolist()], array.dtype.kind)
+    fits = (values.astype(array.dtype) == values).all()  # "cat" fits in <U3
+    dtype = array.dtype if fits else np.promote_types(array.dtype, values.dtype)
     noisy = array.astype(dtype)
-    noisy[is_error] = coded_labels.values.astype(dtype)[codes[is_error]]
+    noisy[is_error] = values.astype(dtype)[codes[is_error]]
     return noisy, is_error

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from uqled.detect.auto.audit import Audit, audit_sample
-from uqled.detect.auto.estimate import DROP, KEEP, encode_verdicts
+from uqled.detect.auto.estimate import DROP, KEEP, RELABEL, RELABEL_IN_BULK, encode_verdicts
 from uqled.errors import FileError
 from uqled.review.decisions import read_verdicts
 from uqled.review.decisions.classes import find_settled_samples, read_run_classes
@@ -104,14 +104,14 @@ def find_settled_by_merges(predictions: Predictions, errors: LabelErrors) -> NDA
 def read_audit_verdicts(
     predictions: Predictions, decisions: Verdicts | None = None
 ) -> dict[int, bool]:
-    """Sample -> True if its label is wrong, by `collect_verdicts`."""
+    """Sample -> True if its label is wrong, by `collect_verdicts`; without suggestions that were
+    accepted in bulk, which are the model's word and nobody's verdict."""
     verdicts = collect_verdicts(predictions, decisions)
     if verdicts is None:
         return {}
-    verdicts_by_sample = encode_verdicts(*verdicts, predictions.labels.codes)
-    return {
-        z: bool(verdicts_by_sample[z]) for z in np.flatnonzero(verdicts_by_sample >= 0).tolist()
-    }
+    encoded_verdicts = encode_verdicts(*verdicts, predictions.labels.codes)
+    is_verdict = (encoded_verdicts >= 0) & (verdicts[0] != RELABEL_IN_BULK)
+    return {z: bool(encoded_verdicts[z]) for z in np.flatnonzero(is_verdict).tolist()}
 
 
 def collect_verdicts(
@@ -134,6 +134,8 @@ def collect_verdicts(
     for z, is_wrong in notes.items():
         if encoded_verdicts[z] != is_wrong:  # a wrong label without a correction counts as dropped
             actions[z] = DROP if is_wrong else KEEP
+        elif actions[z] == RELABEL_IN_BULK:  # now somebody has looked
+            actions[z] = RELABEL
     return actions, labels
 
 

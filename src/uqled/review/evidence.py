@@ -141,8 +141,9 @@ class Evidence:
     def _count_odds(self, texts: NDArray[Any], label: int, suggested: int) -> dict[str, float]:
         """Word -> log odds that a text with it is of the suggested class rather than the given.
 
-        To each class, `_PRIOR` texts are added in which words are as frequent as in all texts: a
-        frequent word needs more evidence, because it is in some texts of every class by chance.
+        To each class, `_PRIOR_TEXTS` texts are added in which words are as frequent as in all
+        texts: a frequent word needs more evidence, because it is in some texts of every class by
+        chance.
         """
         everywhere, n_all = self._background
         codes = self._predictions.labels.codes

@@ -192,7 +192,7 @@ def _reserve_space(path: Path) -> None:
             except OSError as error:
                 if error.errno in _DISK_PROBLEMS:
                     raise
-        zeros = bytes(2**20)  # if no space can be reserved
+        zeros = bytes(2**20)  # if no space can be reserved; the first page is written already
         for start in range(4096, size, len(zeros)):
             file.seek(start)
             file.write(zeros[: size - start])

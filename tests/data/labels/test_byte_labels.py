@@ -14,6 +14,7 @@ from PIL import Image
 
 import uqled
 from uqled.errors import InputError
+from uqled.noise import kinds
 
 N = 60
 CODES = np.random.default_rng(0).integers(0, 2, N)
@@ -117,7 +118,9 @@ def test_a_binary_column_of_images_stays_one(image_format):
 @pytest.mark.parametrize("cells", [LATIN_1, [encode("png")] * N], ids=["latin-1", "images"])
 def test_a_label_column_of_other_bytes_is_refused_by_name(cells):
     table = pa.table({**COLUMNS, "species": pa.array(cells)})
-    with pytest.raises(InputError, match=r"label is 'species', .* holds bytes that are not"):
+    with pytest.raises(
+        InputError, match=r"label is 'species', .* holds images or other bytes, not text"
+    ):
         uqled.load(table, label="species")
 
 
@@ -131,3 +134,15 @@ def test_corrected_frames_keep_bytes():
         new = new.to_pylist() if hasattr(new, "to_pylist") else new.to_list()
         assert {type(entry) for entry in new} == {bytes}
         assert new[0] == BYTES[0]
+
+
+@pytest.mark.parametrize("dtype", ["S", object])
+@pytest.mark.parametrize("name", ["dog", "dög"])
+def test_noise_leaves_bytes_as_bytes(dtype, name):
+    names = ["cat", name] * 50
+    labels = np.array([one.encode() for one in names], dtype)
+    noisy = kinds.apply_noise_kind("symmetric", labels, rate=0.2, seed=3)
+    texts = kinds.apply_noise_kind("symmetric", np.array(names), rate=0.2, seed=3)
+    assert all(isinstance(one, bytes) for one in noisy.labels.tolist())
+    assert [one.decode() for one in noisy.labels.tolist()] == texts.labels.tolist()
+    assert noisy.is_error.sum() == 20

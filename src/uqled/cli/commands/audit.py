@@ -33,7 +33,12 @@ def audit(
     """
     from uqled.detect.auto.audit import estimate_audit
     from uqled.detect.find import find_label_errors
-    from uqled.review.audits import find_settled_by_merges, open_audit, read_audit_verdicts
+    from uqled.review.audits import (
+        collect_verdicts,
+        find_settled_by_merges,
+        open_audit,
+        read_audit_verdicts,
+    )
     from uqled.storage.run import Run
 
     run = Run.open(folder)
@@ -47,6 +52,12 @@ def audit(
     file = folder / "audit.csv"
     files = {"audit": str(file)}
     content = {"samples": samples, "judged": len(judged_indices), "files": files}
+    if not samples:
+        text = (
+            f"The {len(sample)} samples that were drawn for the audit are between merged classes, "
+            f"so there is nothing to judge. Remove {folder / 'audit.json'} to draw others."
+        )
+        return CommandOutput(text, content)
     if not judged_indices:
         text = (
             f"{len(samples)} samples are drawn for the audit. Write yes or no in the column "
@@ -54,7 +65,8 @@ def audit(
         )
         return CommandOutput(text, content)
     result = estimate_audit(errors, sample, verdicts, settled=settled)
-    after = errors.with_verdicts(verdicts)
+    after = find_label_errors(predictions, verdicts=collect_verdicts(predictions))
+    n_flags = int((errors.mask & ~settled).sum())
     number, wide = result.n_errors[0.8], result.n_errors[0.95]
     real, widely = result.precision[0.8], result.precision[0.95]
     lines = [
@@ -62,7 +74,7 @@ def audit(
         f"about {number.value:,.0f} labels are wrong "
         f"({number.value / len(predictions):.2%}); 80% interval {number.low:,.0f} to "
         f"{number.high:,.0f}, 95% interval {wide.low:,.0f} to {wide.high:,.0f}",
-        f"about {real.value:.0%} of the {errors.n_flagged:,} flags of {errors.method} are real; "
+        f"about {real.value:.0%} of the {n_flags:,} flags of {errors.method} are real; "
         f"80% interval {real.low:.0%} to {real.high:.0%}, "
         f"95% interval {widely.low:.0%} to {widely.high:.0%}",
         f"with these verdicts, {after.n_flagged:,} labels are flagged; "

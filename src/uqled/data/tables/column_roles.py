@@ -27,7 +27,9 @@ _ID_NAME = re.compile(r"(^|[_\s.-])(id|uuid|guid|index|idx|key)$|[a-z]I[dD]$", r
 _ID_NAME_START = re.compile(r"^(id|uuid|guid)([_\s.-]|$)", re.IGNORECASE)
 _COUNTER_SHARE = 0.9  # of the steps from row to row that are one, of a serial number
 _COUNTER_DISTINCT = 0.3  # of its values: fewer are a cycle, such as hours
-_MAX_GAP = 1.02  # numbers from the lowest to the highest per row, of serial numbers in any order
+_MAX_RANGE_PER_ROW = (
+    1.02  # numbers from the lowest to the highest per row, of serial numbers in any order
+)
 _FEW_BLOCKS = 10  # below which equally long blocks of rows may be a design
 _MONTH = r"(jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]{0,6}\.?"
 _WEEKDAY = r"(mon|tue|wed|thu|fri|sat|sun)[a-z]{0,6}\.?,?\s"
@@ -148,9 +150,9 @@ def parse_dates(values: Any) -> Any:
         starts_with_year = texts.astype(str).str.match(r"\s*\d{4}\D")  # whatever others begin with
         dates = pd.concat(
             pd.to_datetime(
-                date_format, errors="coerce", format="mixed", dayfirst=day_first, utc=True
+                alike_texts, errors="coerce", format="mixed", dayfirst=day_first, utc=True
             )
-            for date_format, day_first in (
+            for alike_texts, day_first in (
                 (texts[starts_with_year], False),
                 (texts[~starts_with_year], is_day_first),
             )
@@ -202,7 +204,7 @@ def _explain_counter(present: Any, distinct: float) -> str:
     steps = np.diff(numbers)
     if distinct > _COUNTER_DISTINCT and np.mean(steps == 1) > _COUNTER_SHARE:
         return "a serial number that starts over"
-    if distinct == 1 and numbers.max() - numbers.min() + 1 <= _MAX_GAP * len(numbers):
+    if distinct == 1 and numbers.max() - numbers.min() + 1 <= _MAX_RANGE_PER_ROW * len(numbers):
         return "serial numbers in another order"
     starts = np.flatnonzero(steps) + 1
     lengths = np.diff(starts)

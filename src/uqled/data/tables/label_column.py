@@ -50,7 +50,7 @@ def choose_label(frame: Any, request: ReadRequest, subject: str, names: list[str
     if label in names and label not in columns:
         raise InputError(
             "label",
-            f"is {label!r}, and that column of {subject} holds bytes that are not text in UTF-8",
+            f"is {label!r}, and that column of {subject} holds images or other bytes, not text",
             "Name a column of text or whole numbers, or write its entries as text",
         )
     if label not in columns:

@@ -5,6 +5,7 @@ On ONNX Runtime, or on PyTorch where it is installed and the hardware has bfloat
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
@@ -54,11 +55,13 @@ def make_encoder(name: str, options: EncoderOptions) -> Encoder:
     tokenizer = load_tokenizer(tokenizers, find_tokenizer(name))
     key = f"{files.MODEL_ID} {files.SHA256} {MiniLM.batch_size} tokens"
     if options.bfloat16 is not False and find_spec("torch") is not None:
-        from uqled.features.encoders.minilm_torch import make_bfloat16_encoder
+        # A PyTorch that cannot be imported is no reason to fail here: ONNX Runtime needs none.
+        with suppress(ImportError, OSError):
+            from uqled.features.encoders.minilm_torch import make_bfloat16_encoder
 
-        encoder = make_bfloat16_encoder(files.model_path(), tokenizer, key, options)
-        if encoder is not None:
-            return encoder
+            encoder = make_bfloat16_encoder(files.model_path(), tokenizer, key, options)
+            if encoder is not None:
+                return encoder
     runtime = import_package("onnxruntime", encoder=name, install=_INSTALL)
     session_options = runtime.SessionOptions()
     session_options.intra_op_num_threads = 1  # the threads have a batch each instead

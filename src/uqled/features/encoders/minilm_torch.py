@@ -123,13 +123,13 @@ def make_bfloat16_encoder(
     device = choose_device(options.device)
     if not (has_bfloat16(device.type) if options.bfloat16 is None else options.bfloat16):
         return None
-    tensors = {
-        name.removeprefix("inner."): torch.from_numpy(np.array(array, order="C"))
-        for name, array in read_onnx_weights(path).items()
-    }
     try:
+        tensors = {
+            name.removeprefix("inner."): torch.from_numpy(np.array(array, order="C"))
+            for name, array in read_onnx_weights(path).items()
+        }
         return _make_encoder(tensors, tokenizer, f"{key} bfloat16", device, torch.bfloat16)
-    except KeyError:
+    except (KeyError, IndexError, ValueError):  # laid out otherwise
         return None
 
 

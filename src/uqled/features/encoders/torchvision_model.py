@@ -14,6 +14,7 @@ from uqled.features.encoders import (
 )
 from uqled.features.encoders.timm_model import announce_download
 from uqled.features.image_encoder import (
+    describe_pooling,
     drop_classifier,
     hash_weights,
     load_weights,
@@ -36,7 +37,7 @@ def make_encoder(name: str, options: EncoderOptions) -> Encoder:
     if options.weights is not None:
         network = drop_classifier(models.get_model(name, weights=None))
         load_weights(network, options.weights)
-        key = f"torchvision:{name} {hash_weights(network)}"
+        key = f"torchvision:{name} {hash_weights(network)}{describe_pooling(network)}"
         return make_image_encoder(network, key, options, image_size=_USUAL_SIDE)
     announce_download(f"torchvision:{name}", options)
     weights = models.get_model_weights(name).DEFAULT
@@ -45,7 +46,7 @@ def make_encoder(name: str, options: EncoderOptions) -> Encoder:
         network = drop_classifier(models.get_model(name, weights=weights))
     return make_image_encoder(
         network,
-        f"torchvision:{name} {weights}",
+        f"torchvision:{name} {weights}{describe_pooling(network)}",
         options,
         image_size=images.crop_size[0],
         mean=tuple(images.mean),

@@ -63,7 +63,7 @@ CREATE TABLE opinions (
     at REAL NOT NULL
 )
 """,
-    "CREATE TABLE bulk_batches (batch INTEGER PRIMARY KEY)",
+    "CREATE TABLE bulk_changes (number INTEGER PRIMARY KEY)",
 )
 
 _ALL_TABLES = ";".join((FIRST_TABLES, *LATER_TABLES))

@@ -42,10 +42,10 @@ class DecisionState:
         """Read the changes since the last refresh."""
         with self._lock:
             changes = self.decisions.history(self.number)
-            bulk_batches = self.decisions.list_bulk_batches() if changes else set()
+            bulk_changes = self.decisions.list_bulk_changes() if changes else set()
             for change in changes:
                 i = change.index
-                self.in_bulk[i] = change.batch in bulk_batches and change.action is not None
+                self.in_bulk[i] = change.number in bulk_changes
                 was_decided = self.actions[i] > 0
                 self.actions[i] = action_number(change.action)
                 self.labels[i] = -1 if change.label is None else change.label

@@ -10,7 +10,7 @@ from __future__ import annotations
 import threading
 import time
 import weakref
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -172,10 +172,11 @@ class Decisions:
                 newer = [now for i, now in before.items() if now.version > seen_versions.get(i, 0)]
                 if newer:
                     raise ConflictError(newer)
+            bulk_samples = set(indices) if in_bulk else set()
             return [
                 decision
                 for who, items in checked_items.items()
-                for decision in self._write(items, before, who, tab, in_bulk=in_bulk)
+                for decision in self._write(items, before, who, tab, bulk_samples)
             ]
 
     def undo(self, reviewer: str, *, tab: str | None = None) -> list[int]:
@@ -193,7 +194,7 @@ class Decisions:
             # Even if nothing in it can be undone, so that the next undo goes further back.
             self._connection.execute("INSERT INTO undone VALUES (?)", (batch,))
             query = f"SELECT {CHANGE_COLUMNS} FROM changes WHERE batch = ? ORDER BY number"
-            items = []
+            items, bulk_samples = [], set()
             for change in list(self._changes(query, (batch,))):
                 if self._find_version(change.index) == change.version:
                     earlier = self._version(change.index, change.version - 1)
@@ -201,8 +202,10 @@ class Decisions:
                         (None, None) if earlier is None else (earlier.action, earlier.label)
                     )
                     items.append((change.index, *earlier_decision))
+                    if self._is_in_bulk(earlier):
+                        bulk_samples.add(change.index)
             now = self._latest(index for index, _, _ in items)
-            changes = self._write(items, now, reviewer, tab or "", undoes=batch)
+            changes = self._write(items, now, reviewer, tab or "", bulk_samples, undoes=batch)
             return [decision.index for decision in changes]
 
     def find_last_change(self, reviewer: str, *, tab: str | None = None) -> Change | None:
@@ -253,18 +256,24 @@ class Decisions:
                 f"{str(self.path)!r} holds decisions on {self.about.samples} samples",
             )
         actions, labels = np.zeros(N, np.int8), np.full(N, -1, np.int32)
-        in_bulk, bulk_batches = np.zeros(N, np.bool_), self.list_bulk_batches()
-        for i, change in self._current().items():
+        current = self._current()
+        in_bulk, bulk_changes = np.zeros(N, np.bool_), self.list_bulk_changes()
+        for i, change in current.items():
             actions[i] = action_number(change.action)
-            in_bulk[i] = change.batch in bulk_batches
+            in_bulk[i] = change.number in bulk_changes
             if change.label is not None:
                 labels[i] = change.label
         return mark_bulk_accepts(actions, in_bulk), labels
 
-    def list_bulk_batches(self) -> set[int]:
-        """The calls of `decide` that were made without a look at each sample."""
+    def list_bulk_changes(self) -> set[int]:
+        """The numbers of changes that were made without a look at the sample."""
         with self.read_transaction():
-            return {row[0] for row in self.select("SELECT batch FROM bulk_batches")}
+            return {row[0] for row in self.select("SELECT number FROM bulk_changes")}
+
+    def _is_in_bulk(self, change: Change | None) -> bool:
+        query = "SELECT 1 FROM bulk_changes WHERE number = ?"
+        number = None if change is None else change.number
+        return self._connection.execute(query, (number,)).fetchone() is not None
 
     def _check(self, expected: Mapping[str, Any]) -> Description:
         """Check which run these decisions belong to, and that they are consistent."""
@@ -372,8 +381,7 @@ class Decisions:
 
     def _is_confirmed(self, decision: Decision, in_bulk: bool) -> bool:
         """Whether the same decision again says more: after a look, or another opinion."""
-        held = self._version(decision.index, decision.version)
-        was_in_bulk = held is not None and held.batch in self.list_bulk_batches()
+        was_in_bulk = self._is_in_bulk(self._version(decision.index, decision.version))
         return (was_in_bulk and not in_bulk) or self._is_doubted(decision)
 
     def _is_doubted(self, decision: Decision) -> bool:
@@ -392,23 +400,21 @@ class Decisions:
         before: Mapping[int, Decision],
         reviewer: str,
         tab: str,
+        bulk_samples: Set[int],
         undoes: int | None = None,
-        in_bulk: bool = False,
     ) -> Iterator[Decision]:
-        """Write the changes, and yield the resulting decisions."""
+        """Write the changes, and yield the resulting decisions. Nobody looked at `bulk_samples`."""
         execute, at = self._connection.execute, time.time()
         last = execute(
             f"SELECT {CHANGE_COLUMNS} FROM changes ORDER BY number DESC LIMIT 1"
         ).fetchone()
         number = 0 if last is None else self._change(last).number
         batch = number + 1
-        if in_bulk:
-            execute("INSERT INTO bulk_batches VALUES (?)", (batch,))
         for index, action, label in items:
             was = before.get(index)
             is_same = was is not None and (was.action, was.label) == (action, label)
             is_again = was is not None and is_same and undoes is None
-            if was is not None and is_again and not self._is_confirmed(was, in_bulk):
+            if was is not None and is_again and not self._is_confirmed(was, index in bulk_samples):
                 yield was
                 continue
             number += 1
@@ -418,6 +424,8 @@ class Decisions:
                 (number, batch, index, action, label, reviewer, tab, at, version, undoes),
             )
             execute("INSERT OR REPLACE INTO latest VALUES (?, ?)", (index, number))
+            if index in bulk_samples:
+                execute("INSERT INTO bulk_changes VALUES (?)", (number,))
             yield Decision(index, action, label, reviewer, at, version)
 
 

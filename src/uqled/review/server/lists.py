@@ -50,9 +50,15 @@ def start_page(session: ReviewSession, request: Request) -> Any:
         "reasons": list(REASONS),
         "reviewer": session.reviewer,
         "overview": session.count_overview(flags),
+        "merged": list_merges(session),
         "queue": len(session.state.list_decided(flags.is_listed)),
         **session.describe_progress(flags),
     }
+
+
+def list_merges(session: ReviewSession) -> list[tuple[int, int]]:
+    """(class, the class that it is merged into) of every merge."""
+    return sorted(session.state.class_targets.items())
 
 
 def list_samples(session: ReviewSession, request: Request) -> Any:
@@ -180,7 +186,7 @@ def list_changes(session: ReviewSession, request: Request) -> Any:
         if is_many
         else [describe_decision(session, index) for index in sorted(changed_samples)],
         "opinions": count_opinions(session.decisions),
-        "merged": sorted(session.state.class_targets.items()),
+        "merged": list_merges(session),
         **session.describe_progress(session.get_list(query.get("method"))),
     }
 

@@ -9,7 +9,7 @@ from uqled.errors import InputError
 from uqled.review.class_pages import describe_class_decision
 from uqled.review.decisions.classes import decide_class
 from uqled.review.decisions.opinions import give_opinions, undo_opinions
-from uqled.review.server.lists import MAX_CHANGES, describe_decision
+from uqled.review.server.lists import MAX_CHANGES, describe_decision, list_merges
 from uqled.review.server.parameters import (
     LARGEST,
     check_choice,
@@ -137,4 +137,8 @@ def change_class(session: ReviewSession, body: dict[str, Any]) -> Any:
         target=None if target is None else read_whole_number(target, "target"),
         name=name if isinstance(name, str) else None,
     )
-    return {"decision": describe_class_decision(decisions.get(index))}
+    session.state.refresh()
+    return {
+        "decision": describe_class_decision(decisions.get(index)),
+        "merged": list_merges(session),
+    }

@@ -14,7 +14,7 @@ sessionStorage.setItem("tab", tab);
 
 export const reviewer = () => find("reviewer").value.trim();
 let opinions = null; // changes with every second opinion, anybody's
-let merged = null; // the classes that anybody merged
+let merged = null; // the classes that anybody merged, as this page last saw them
 const listeners = []; // called with every sample that was decided or taken back
 
 export const onDecisions = (listener) => listeners.push(listener);
@@ -77,6 +77,9 @@ function learn(rows, isSaved) {
   for (const listener of listeners) listener(rows);
 }
 
+// Merges of one's own: the page shows them at once, so that they are no news.
+export const learnMerges = (pairs) => (merged = String(pairs));
+
 // What others decided meanwhile.
 export async function lookForChanges() {
   if (document.hidden || !state.info) return;
@@ -88,8 +91,9 @@ export async function lookForChanges() {
       opinions = answer.opinions;
       await showAgreement(reviewer());
     }
-    const isMergeNew = merged !== null && merged !== String(answer.merged);
+    const mergedBefore = merged ?? String(state.info.merged);
     merged = String(answer.merged);
+    const isMergeNew = merged !== mergedBefore;
     if (answer.many || isMergeNew) await load({ from: samples[0]?.place ?? 0, index: samples[active]?.index });
     else if (answer.changed.length) {
       learn(answer.changed, false);

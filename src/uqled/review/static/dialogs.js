@@ -5,7 +5,7 @@ import { find } from "./state.js";
 
 const N_LISTED = 200; // classes in the list at a time: typing finds the others
 
-// The class whose name was typed or clicked; null if none was, "" for any. The `first` classes head
+// The class whose name was typed or clicked; null if none was, "" for any. The `firstClasses` head
 // the list; `listed` are all to choose from, with `counts` beside them.
 export function pickClass(title, classes, firstClasses, { listed = null, counts = null, any = false } = {}) {
   const dialog = find("picker");

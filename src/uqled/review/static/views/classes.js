@@ -2,6 +2,7 @@
 // samples; merging and renaming.
 
 import { ask, send } from "./api.js";
+import { learnMerges } from "./decide.js";
 import { pickClass } from "./dialogs.js";
 import { breakName, drawStrip, formatNumber, formatPercent, formatRange, formatTime, makeElement } from "./drawing.js";
 import { renewEstimates } from "./estimates.js";
@@ -104,7 +105,8 @@ async function rename(event, index) {
 
 async function change(index, action, details = {}) {
   try {
-    await send("api/class", { index, action, reviewer: reviewerName(), ...details });
+    const answer = await send("api/class", { index, action, reviewer: reviewerName(), ...details });
+    learnMerges(answer.merged);
     announce(action ? "Saved. It can be taken back here." : "Taken back", true);
     renewEstimates();
     await openClass(index);

@@ -8,7 +8,7 @@ const FRAGMENT = `
 precision mediump float; varying vec4 inside;
 void main() { vec2 p = gl_PointCoord - 0.5; if (dot(p, p) > 0.25) discard; gl_FragColor = vec4(inside.rgb, 1.0); }`;
 
-// `above` is a second canvas for the lasso.
+// `lassoCanvas` is a second canvas for the lasso.
 export function makePainter(canvas, lassoCanvas) {
   const gl = canvas.getContext("webgl", { antialias: false, preserveDrawingBuffer: true });
   const points = gl ? makeCardPainter(gl) : makePlainPainter(canvas.getContext("2d"));
