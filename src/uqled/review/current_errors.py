@@ -32,7 +32,7 @@ class CurrentErrors:
         self._lock = threading.Lock()
 
     @property
-    def audited(self) -> LabelErrors | None:
+    def errors_of_audit(self) -> LabelErrors | None:
         """The flags before any decision that an audit is drawn from; None where no method knows
         error probabilities."""
         return next((one for one in self.first.values() if one.estimate), None)

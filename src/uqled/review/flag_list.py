@@ -112,8 +112,8 @@ class FlagList:
     def is_settled(self) -> NDArray[np.bool_]:
         """[N] samples about which an audit needs no verdict, because classes were merged. By the
         flags that it was drawn from, so that verdicts do not change which these are."""
-        audited, state = self._errors.audited or self.first, self.state
-        codes, suggested = self._predictions.labels.codes, audited.suggested_codes
+        drawn_from, state = self._errors.errors_of_audit or self.first, self.state
+        codes, suggested = self._predictions.labels.codes, drawn_from.suggested_codes
         return find_settled_samples(
             codes, suggested, state.actions, state.labels, state.class_targets
         )

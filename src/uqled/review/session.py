@@ -105,7 +105,7 @@ class ReviewSession:
         self.state.refresh()
         with self._lock:
             if self._audit is None:
-                drawn_from = self.errors.audited
+                drawn_from = self.errors.errors_of_audit
                 if drawn_from is None:
                     raise InputError(
                         "method",
