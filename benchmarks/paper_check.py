@@ -64,7 +64,7 @@ def _count_verdicts(figures: list[Figure], verdict: str) -> int:
 
 
 def _format_figures(figures: list[Figure]) -> str:
-    rows = [(one.quoted, one.place, one.printed, one.computed, one.note) for one in figures]
+    rows = [(one.quote, one.place, one.printed, one.computed, one.note) for one in figures]
     return _format_table(("the paper", "where", "printed", "computed", ""), rows)
 
 

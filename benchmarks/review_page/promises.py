@@ -103,7 +103,7 @@ def review(predictions: Predictions, errors: LabelErrors, way: str) -> Iterator[
                     decisions.decide(
                         [(i, "relabel", int(suggested[i])) for i in largest.indices],
                         reviewer="script",
-                        unseen=True,
+                        in_bulk=True,
                     )
         decisions.close()
 
