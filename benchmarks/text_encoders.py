@@ -35,15 +35,16 @@ SETS = (("banking77", "category"), ("sst2", "label"))
 def describe_package(name: str) -> dict[str, Any]:
     """The licence, and the installed size of the package that has the weights."""
     package = distribution(name)
+    metadata: Any = package.metadata  # its stubs lack `get`
     classifiers = [
         text.split("::")[-1].strip()
-        for text in package.metadata.get_all("Classifier") or []
+        for text in metadata.get_all("Classifier") or []
         if text.startswith("License")
     ]
-    licence = package.metadata.get("License-Expression") or ", ".join(classifiers)
+    licence = metadata.get("License-Expression") or ", ".join(classifiers)
     files = [Path(str(package.locate_file(file))) for file in package.files or []]
     size = sum(file.stat().st_size for file in files if file.is_file())
-    licence = (licence or package.metadata.get("License") or "unknown").splitlines()[0]
+    licence = (licence or metadata.get("License") or "unknown").splitlines()[0]
     return {"package": name, "licence": licence, "megabytes": round(size / 1e6, 1)}
 
 

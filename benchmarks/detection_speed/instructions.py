@@ -25,6 +25,6 @@ def limit_to_avx2() -> dict[str, str]:
 
 def _read_numpy_features() -> tuple[dict[str, Any], list[str]]:
     """What NumPy found in the processor, and what it has separate code for."""
-    from numpy._core import _multiarray_umath as core
+    from numpy._core import _multiarray_umath as core  # type: ignore[attr-defined]
 
     return core.__cpu_features__, core.__cpu_dispatch__

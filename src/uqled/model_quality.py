@@ -116,7 +116,7 @@ def measure_model_quality(
     worst = [k for k in np.argsort(shares, kind="stable") if counts[k] and 2 * shares[k] < accuracy]
     passes_accuracy, differ = None, False
     if passes is not None:
-        mean_right = _argmax_of_mean(passes) == labels
+        mean_right = _predict_by_mean(passes) == labels
         passes_accuracy = float(mean_right.mean())
         n_gained, n_lost = np.sum(mean_right & ~right), np.sum(right & ~mean_right)
         differ = bool(
@@ -200,6 +200,6 @@ def _describe_difference(quality: ModelQuality) -> str:
     )
 
 
-def _argmax_of_mean(passes: NDArray[np.floating]) -> NDArray[np.intp]:
+def _predict_by_mean(passes: NDArray[np.floating]) -> NDArray[np.intp]:
     blocks = (passes[:, at : at + _ROWS] for at in range(0, passes.shape[1], _ROWS))
     return np.concatenate([block.mean(axis=0).argmax(axis=1) for block in blocks])

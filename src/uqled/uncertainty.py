@@ -54,7 +54,7 @@ def entropy(pred_probs: ArrayLike) -> Floats:
     [0.693147, 0.0]
     """
     probs = arrays.check_pred_probs(pred_probs)
-    return _by_rows(len(probs), lambda rows: _entropy(probs[rows]))
+    return _map_rows(len(probs), lambda rows: _compute_entropy(probs[rows]))
 
 
 def mutual_information(passes: ArrayLike) -> Floats:
@@ -69,12 +69,12 @@ def mutual_information(passes: ArrayLike) -> Floats:
 
     def measure(rows: slice) -> Floats:
         block = probs[:, rows]
-        total = _entropy(block.mean(axis=0, dtype=np.float64))  # [n]
-        within = _entropy(block).mean(axis=0)  # [F,n] -> [n]
+        total = _compute_entropy(block.mean(axis=0, dtype=np.float64))  # [n]
+        within = _compute_entropy(block).mean(axis=0)  # [F,n] -> [n]
         information: Floats = np.maximum(total - within, 0.0)
         return information
 
-    return _by_rows(probs.shape[1], measure)
+    return _map_rows(probs.shape[1], measure)
 
 
 def margin(pred_probs: ArrayLike) -> Floats:
@@ -90,7 +90,7 @@ def margin(pred_probs: ArrayLike) -> Floats:
         difference: Floats = first - second
         return difference
 
-    return _by_rows(len(probs), measure)
+    return _map_rows(len(probs), measure)
 
 
 def standard_deviation(passes: ArrayLike) -> Floats:
@@ -108,7 +108,7 @@ def standard_deviation(passes: ArrayLike) -> Floats:
         deviation: Floats = block[:, np.arange(len(predicted)), predicted].std(axis=0)
         return deviation
 
-    return _by_rows(probs.shape[1], measure)
+    return _map_rows(probs.shape[1], measure)
 
 
 def variation_ratio(passes: ArrayLike) -> Floats:
@@ -125,15 +125,15 @@ def variation_ratio(passes: ArrayLike) -> Floats:
         most: NDArray[Any] = agree.max(axis=0)
         return 1.0 - most / len(votes)
 
-    return _by_rows(probs.shape[1], measure)
+    return _map_rows(probs.shape[1], measure)
 
 
-def _entropy(probs: NDArray[Any]) -> Floats:
+def _compute_entropy(probs: NDArray[Any]) -> Floats:
     p = probs.astype(np.float64, copy=False)
     logs = np.log(p, out=np.zeros_like(p), where=p > 0)
     entropy: Floats = np.maximum(-np.einsum("...k,...k->...", p, logs), 0.0)  # [...,K] -> [...]
     return entropy
 
 
-def _by_rows(n: int, measure: Callable[[slice], Floats]) -> Floats:
+def _map_rows(n: int, measure: Callable[[slice], Floats]) -> Floats:
     return np.concatenate([measure(slice(at, at + _ROWS)) for at in range(0, n, _ROWS)])

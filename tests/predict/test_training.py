@@ -8,11 +8,13 @@ import torch
 from torch import nn
 
 from small_training import QUICK_TRAINING, StopError, digits, same, tiny
+from uqled.errors import InputError
 from uqled.predict import samples as samples_module
 from uqled.predict import training as training_module
 from uqled.predict.crossval import cross_validate
 from uqled.predict.learners import choose_learner
-from uqled.predict.training import PRESETS, schedule_rate
+from uqled.predict.samples import normalise_samples, shrink_images
+from uqled.predict.training import PRESETS, Training, schedule_rate, train
 
 
 def test_schedules():
@@ -122,12 +124,66 @@ def test_muon_is_part_of_a_runs_settings_and_sgd_is_as_before():
     assert settings["muon"] == settings["sgd"]
 
 
+class Recorder(nn.Module):
+    """A network that remembers the side of every image that it was trained on."""
+
+    def __init__(self, *layers):
+        super().__init__()
+        self.layers, self.sides = nn.Sequential(*layers), []
+
+    def forward(self, x):
+        if self.training:
+            self.sides.append(x.shape[2])
+        return self.layers(x)
+
+
+@pytest.mark.parametrize(
+    ("pool", "sides"),
+    [(nn.AdaptiveAvgPool2d(4), [6, 6, 8, 8]), (nn.Identity(), [8, 8, 8, 8])],
+    ids=["images of any size", "images of one size"],
+)
+def test_the_first_epochs_see_small_images_where_the_network_takes_them(tmp_path, pool, sides):
+    n_inputs = 16 if isinstance(pool, nn.AdaptiveAvgPool2d) else 64
+    network = Recorder(pool, nn.Flatten(), nn.Linear(n_inputs, 10))
+    data = digits()
+    training = Training(epochs=4, batch_size=len(data), small_images=0.5, augment="none")
+    samples = normalise_samples(data.inputs, np.arange(len(data)))
+    codes = data.labels.codes
+    train(network, samples, codes, training, seed=0, folder=tmp_path, advance=lambda _: None)
+    assert network.sides == sides
+
+
+def test_small_images_keep_their_mean_and_lie_with_the_channels_last():
+    images = torch.rand(2, 3, 16, 12)
+    small = shrink_images(images)
+    assert small.shape == (2, 3, 12, 9)
+    assert small.is_contiguous(memory_format=torch.channels_last)
+    assert torch.allclose(small.mean(dim=(2, 3)), images.mean(dim=(2, 3)), atol=0.02)
+
+
+def test_small_images_are_part_of_a_runs_settings_only_where_they_are_used():
+    settings = [
+        choose_learner(convolutional, digits(), small_images=share).settings()
+        for share in (0.5, 0.0)
+    ]
+    assert settings[0].pop("small_images") == 0.5
+    assert settings[0] == settings[1]
+
+
+@pytest.mark.parametrize("share", [-0.1, 1.5, "half"])
+def test_a_share_of_epochs_beyond_its_limits_is_refused(share):
+    with pytest.raises(InputError, match="small_images"):
+        choose_learner(convolutional, digits(), small_images=share)
+
+
 def test_the_quick_preset_trains_with_muon():
     quick, fast = PRESETS["quick"], PRESETS["fast"]
     assert quick.optimiser == "muon"
     assert quick.epochs < fast.epochs
+    assert quick.small_images > 0
     for name in ("fast", "paper", "paper-mnist"):
         assert PRESETS[name].optimiser == "sgd"
+        assert PRESETS[name].small_images == 0
 
 
 @pytest.mark.slow

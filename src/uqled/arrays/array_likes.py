@@ -31,7 +31,7 @@ def to_numpy(array: Any, name: str = "the array") -> NDArray[Any]:
     if isinstance(array, np.ndarray):
         return np.asarray(array)
     if hasattr(array, "detach"):
-        return _tensor_in_memory(array, name)
+        return _load_tensor(array, name)
     if not _has_own_array(array) and not isinstance(array, _NON_ARRAY_TYPES):
         array = _read_within_length(array, name)
     if isinstance(array, list | tuple):
@@ -41,7 +41,7 @@ def to_numpy(array: Any, name: str = "the array") -> NDArray[Any]:
     except (ValueError, UqledError):
         raise
     except Exception as error:  # objects of other libraries can raise anything
-        raise _unreadable(array, name, error) from error
+        raise _make_unreadable_error(array, name, error) from error
 
 
 def refuse_masked(array: Any, name: str) -> None:
@@ -64,7 +64,7 @@ def check_tensor(array: Any, name: str) -> None:
         )
 
 
-def _tensor_in_memory(tensor: Any, name: str) -> NDArray[Any]:
+def _load_tensor(tensor: Any, name: str) -> NDArray[Any]:
     check_tensor(tensor, name)
     try:
         tensor = tensor.detach().cpu().resolve_conj().resolve_neg()
@@ -73,7 +73,7 @@ def _tensor_in_memory(tensor: Any, name: str) -> NDArray[Any]:
         except TypeError:  # bfloat16 and other types that NumPy does not have
             return np.asarray(tensor.float())
     except Exception as error:
-        raise _unreadable(tensor, name, error) from error
+        raise _make_unreadable_error(tensor, name, error) from error
 
 
 def _has_own_array(array: Any) -> bool:
@@ -101,7 +101,7 @@ def _read_within_length(array: Any, name: str) -> list[Any]:
     try:
         return list(islice(iter(array), n))
     except Exception as error:
-        raise _unreadable(array, name, error) from error
+        raise _make_unreadable_error(array, name, error) from error
 
 
 def _check_entries(entries: list[Any] | tuple[Any, ...], name: str) -> None:
@@ -115,7 +115,7 @@ def _check_entries(entries: list[Any] | tuple[Any, ...], name: str) -> None:
             )
 
 
-def _unreadable(array: Any, name: str, error: BaseException) -> InputError:
+def _make_unreadable_error(array: Any, name: str, error: BaseException) -> InputError:
     return InputError(
         name,
         f"is a {type(array).__name__} that cannot be read ({first_line(error)})",

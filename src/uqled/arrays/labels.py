@@ -206,7 +206,7 @@ def read_label_column(labels: Any, name: str) -> NDArray[Any]:
                 "Class numbers are whole: check that labels and scores were not swapped",
             )
         if (large := np.abs(column) >= _MOST_CLASSES).any():
-            raise _too_large(column[int(np.argmax(large))], int(np.argmax(large)), name)
+            raise _make_too_large_error(column[int(np.argmax(large))], int(np.argmax(large)), name)
         return column.astype(np.int64)
     if column.dtype.kind not in "OUST":
         raise InputError(name, f"have type {column.dtype}", "Pass integers or strings")
@@ -218,7 +218,7 @@ def read_label_column(labels: Any, name: str) -> NDArray[Any]:
             return objects.astype(np.int64)
         except OverflowError:
             at = next(i for i, value in enumerate(objects) if abs(value) >= _MOST_CLASSES)
-            raise _too_large(objects[at], at, name) from None
+            raise _make_too_large_error(objects[at], at, name) from None
     if not all(issubclass(kind, str | bytes) for kind in kinds) or len(kinds) > 1:
         names = ", ".join(sorted(kind.__name__ for kind in kinds))
         raise InputError(name, f"mix types or are not labels ({names})", "Pass integers or strings")
@@ -253,7 +253,7 @@ def decode_bytes(values: NDArray[Any], name: str) -> NDArray[Any]:
     return np.array([texts[entry] for entry in entries])
 
 
-def _too_large(value: Any, at: int, name: str) -> InputError:
+def _make_too_large_error(value: Any, at: int, name: str) -> InputError:
     return InputError(
         name, f"contain {show_value(value)} at index {at}", "Number the classes from 0"
     )

@@ -141,9 +141,9 @@ def _check_values(array: ArrayLike, *, ndim: int, name: str) -> Floats:
         for start in range(0, shape[-2], _CHECKED_ROWS):
             block = rows[start : start + _CHECKED_ROWS]
             sums = block.sum(axis=1, dtype=np.float64)  # [n]
-            good = (np.abs(sums - 1) <= tolerance) & (block.min(axis=1) >= 0)
-            if not good.all():
-                at = start + int(np.argmin(good))
+            is_valid = (np.abs(sums - 1) <= tolerance) & (block.min(axis=1) >= 0)
+            if not is_valid.all():
+                at = start + int(np.argmin(is_valid))
                 place = f"row {at}" if ndim == 2 else f"pass {f}, row {at}"
                 raise describe_bad_row(name, place, rows[at], tolerance)
     return probs

@@ -40,8 +40,10 @@ def list_stage2_cells(suite: Suite, methods: Iterable[str]) -> list[Cell]:
             for seed in seeds:
                 trainings.append(Cell("retraining", data.name, seed, rate, treatment="noisy"))
                 treatments: list[Treatment] = ["remove"]
-                relabelled = suite.stage2.relabel_seeds
-                if rate in suite.stage2.relabel and (relabelled is None or seed in relabelled):
+                relabel_seeds = suite.stage2.relabel_seeds
+                if rate in suite.stage2.relabel and (
+                    relabel_seeds is None or seed in relabel_seeds
+                ):
                     treatments.append("relabel")
                 trainings += [
                     Cell("retraining", data.name, seed, rate, treatment=treatment, method=method)

@@ -75,7 +75,7 @@ class Cells:
 
     def is_finished(self, cell: Cell, configuration: Mapping[str, Any]) -> bool:
         """Whether the cell is finished; a cell computed with another configuration is refused."""
-        path = self._path("cells", cell, ".json")
+        path = self._locate_file("cells", cell, ".json")
         if not path.exists():
             return False
         before = _read_cell(path)["configuration"]
@@ -98,14 +98,14 @@ class Cells:
 
     def read(self, cell: Cell) -> dict[str, Any]:
         """The content of a finished cell."""
-        path = self._path("cells", cell, ".json")
+        path = self._locate_file("cells", cell, ".json")
         is_clean = cell.kind == "detection" and cell.rate is None
         kind = "clean detection" if is_clean else cell.kind
         return check_fields(_read_cell(path)["found"], kind, name_file(path), _FIX)
 
     def read_arrays(self, cell: Cell) -> dict[str, NDArray[Any]]:
         """The arrays of a finished cell."""
-        path = self._path("arrays", cell, ".npz")
+        path = self._locate_file("arrays", cell, ".npz")
         try:
             with open_npz(path) as archive:
                 return {key: archive.read(key) for key in archive.keys}
@@ -116,10 +116,10 @@ class Cells:
 
     def name_arrays(self, cell: Cell) -> str:
         """The file of a cell's arrays, as errors name it."""
-        return name_file(self._path("arrays", cell, ".npz"))
+        return name_file(self._locate_file("arrays", cell, ".npz"))
 
     def has_arrays(self, cell: Cell) -> bool:
-        return self._path("arrays", cell, ".npz").exists()
+        return self._locate_file("arrays", cell, ".npz").exists()
 
     def write(
         self,
@@ -132,11 +132,11 @@ class Cells:
         """Write a finished cell; `made` is its provenance and duration, which tables do not
         show."""
         if arrays:
-            path = self._path("arrays", cell, ".npz")
+            path = self._locate_file("arrays", cell, ".npz")
             path.parent.mkdir(parents=True, exist_ok=True)
             with replace_file(path) as part, part.open("wb") as file:
                 np.savez_compressed(file, **arrays)  # type: ignore[arg-type]
-        path = self._path("cells", cell, ".json")
+        path = self._locate_file("cells", cell, ".json")
         path.parent.mkdir(parents=True, exist_ok=True)
         write_json(path, {"configuration": configuration, "found": result, "made": provenance})
         self._remove_work(cell.name)
@@ -223,7 +223,7 @@ class Cells:
             n_merged += 1
         return n_merged
 
-    def _path(self, kind: str, cell: Cell, ending: str) -> Path:
+    def _locate_file(self, kind: str, cell: Cell, ending: str) -> Path:
         return self.folder / kind / f"{cell.name}{ending}"
 
 

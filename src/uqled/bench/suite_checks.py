@@ -175,13 +175,13 @@ def _check_noise(noise: Mapping[str, Any]) -> None:
         kind_names = ", ".join(name for name in KINDS if name != "matrix")
         raise InputError("noise", f"has the kind {show_value(kind)}", f"Choose one of {kind_names}")
     needed_options, used_options = KINDS[kind]
-    free = [name for name in (*needed_options, *used_options) if name not in _OF_CELLS]
+    free_options = [name for name in (*needed_options, *used_options) if name not in _OF_CELLS]
     for name in noise:
-        if name != "kind" and name not in free:
+        if name != "kind" and name not in free_options:
             raise InputError(
                 name, f"is not an option for noise of the kind {kind!r} in a suite", "Leave it out"
             )
-    for name in free:
+    for name in free_options:
         if name not in noise:
             raise MissingInputError(name, "is missing", f"Noise of the kind {kind!r} needs it")
         arrays.check_fraction(noise[name], name)

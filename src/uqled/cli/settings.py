@@ -62,7 +62,7 @@ def _refuse_risky_values(path: Path, content: Mapping[str, Any]) -> None:
 
 
 def _names_code_or_address(value: Any) -> bool:
-    """If a value is `module:function`, an address such as `s3://...`, or another machine's path."""
+    """Whether a value is `module:function`, an address such as `s3://...`, or a network path."""
     values = value if isinstance(value, list) else [value]
     return any(isinstance(one, str) and (":" in one or one[:2] == r"\\") for one in values)
 

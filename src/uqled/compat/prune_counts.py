@@ -52,7 +52,7 @@ def count_prunes(
         if K > joints.DENSE_CLASSES and num_to_remove is None:
             return _prune_pairs(calibrate_pairs(joint, class_counts), frac_noise, min_examples)
         _check_memory("num_to_remove_per_class", K)
-        matrix: NDArray[Any] = calibrate_matrix(_dense(joint), class_counts)
+        matrix: NDArray[Any] = calibrate_matrix(_make_dense(joint), class_counts)
     else:
         _check_memory("confident_joint", K)
         matrix = joint
@@ -158,7 +158,7 @@ def _sum_between(
 # -- matrices -------------------------------------------------------------------------------------
 
 
-def _dense(joint: PairCounts) -> Ints:
+def _make_dense(joint: PairCounts) -> Ints:
     matrix = np.zeros((joint.n_classes,) * 2, np.int64)
     matrix[joint.given, joint.true] = joint.counts
     return matrix

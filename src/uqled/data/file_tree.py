@@ -97,11 +97,11 @@ def walk_folder(place: Path) -> Iterator[tuple[str, list[str], list[str]]]:
     """
     visited_folders, count = set[str](), 0
     for parent, below, names in os.walk(place, onerror=_refuse_folder, followlinks=True):
-        real = os.path.realpath(parent)
-        if real in visited_folders:  # a link to a folder above
+        real_path = os.path.realpath(parent)
+        if real_path in visited_folders:  # a link to a folder above
             below.clear()
             continue
-        visited_folders.add(real)
+        visited_folders.add(real_path)
         count += len(below) + len(names)
         check_limit("archive_members", count, name_folder(place))
         below[:] = [name for name in below if _is_content(name)]

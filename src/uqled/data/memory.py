@@ -175,11 +175,11 @@ def _check_order(label: Any, index: Any, *, has_index: bool) -> None:
         except TypeError:  # entries that cannot be ordered
             is_reordered = set(other) == set(index)
         if is_reordered:
-            ordered = "label.loc[frame.index]" if has_index else "label.sort_index()"
+            suggestion = "label.loc[frame.index]" if has_index else "label.sort_index()"
             raise InputError(
                 "label",
                 "is a Series whose index has the rows in another order",
-                f"Pass {ordered}, or label.to_numpy() if the order is right as it is",
+                f"Pass {suggestion}, or label.to_numpy() if the order is right as it is",
             )
 
 

@@ -183,7 +183,7 @@ def _read_remote_frame(place: Location) -> Any:
 
 
 def _is_data_row(names: list[str]) -> bool:
-    """If a CSV's first line is a row of data: a broken number, or one column named by a number."""
+    """Whether a CSV begins with a row of data: a broken number, or one column named by a number."""
     if len(names) == 1:
         return names[0].lstrip("+-").isdecimal()
     return any(_is_fraction(name) for name in names)

@@ -84,7 +84,7 @@ class DetectionRequest:
         are not among them, because a run keeps those in a file of their own."""
         point: Any = self.point.value
         if self.point.kind == "cost":
-            point = (self.point.value, self.point.missed)
+            point = (self.point.value, self.point.missed_cost)
         options = {
             self.point.kind: point,
             "entropy_class": self.entropy_class,
@@ -96,7 +96,7 @@ class DetectionRequest:
     def plan_sweeps(self, n_passes: int, *, has_softmax: bool) -> SweepPlan:
         """The plan for this number of passes, with or without a softmax."""
         methods = [choice.method for choice in self.choices]
-        selecting_members = _once(
+        selecting_members = _drop_repeats(
             m for one in methods for m in one.members(n_passes, self.entropy_class)
         )
         reported_methods = [
@@ -108,9 +108,9 @@ class DetectionRequest:
             )
         return SweepPlan(
             selecting_members,
-            _once([*selecting_members, *reported_methods]),
+            _drop_repeats([*selecting_members, *reported_methods]),
             [Member("softmax")] * any(one.needs_confident_class for one in methods),
-            _once(one.ranks_by for one in methods if one.ranks_by is not None),
+            _drop_repeats(one.ranks_by for one in methods if one.ranks_by is not None),
         )
 
 
@@ -175,7 +175,7 @@ def check_request(
     return request
 
 
-def _once(entries: Any) -> list[Any]:
+def _drop_repeats(entries: Any) -> list[Any]:
     """Each entry once, in the order in which they first occur."""
     return list(dict.fromkeys(entries))
 

@@ -261,10 +261,10 @@ def restore_labels(corrections: Sequence[Correction], codes: NDArray[Any]) -> ND
 
     The inverse of `correct_labels`.
     """
-    dropped = [one.index for one in corrections if one.label is None]
+    dropped_indices = [one.index for one in corrections if one.label is None]
     if len({one.index for one in corrections}) < len(corrections):
         raise InputError("changes", "name a sample twice", "Pass those of one export")
-    N = len(codes) + len(dropped)
+    N = len(codes) + len(dropped_indices)
     if any(not 0 <= one.index < N for one in corrections):
         raise InputError(
             "changes",
@@ -272,7 +272,7 @@ def restore_labels(corrections: Sequence[Correction], codes: NDArray[Any]) -> ND
             "Pass the labels of exactly the samples that stayed",
         )
     is_kept = np.ones(N, np.bool_)
-    is_kept[dropped] = False
+    is_kept[dropped_indices] = False
     labels = np.empty(N, np.int32)
     labels[is_kept] = codes
     for one in corrections:

@@ -39,14 +39,16 @@ def find_neighbours(
     Rows of the same group are left out. Where there are fewer than k, the index is -1 and the
     similarity -1.
     """
-    own = np.arange(len(X)) if groups is None else np.unique(groups, return_inverse=True)[1]
+    group_numbers = (
+        np.arange(len(X)) if groups is None else np.unique(groups, return_inverse=True)[1]
+    )
     k = min(k, len(X) - 1)
-    largest_group = int(np.bincount(own).max())
+    largest_group = int(np.bincount(group_numbers).max())
     if largest_group > _GROUP and not _wants_index(len(X), len(X)):
         Z = normalise_rows(X)
-        return _compare_all(Z, Z, k, groups=own)
+        return _compare_all(Z, Z, k, groups=group_numbers)
     n = min(max(k + min(largest_group, _GROUP), _SHARED), len(X))
-    return _leave_out_groups(*_find_nearest(X, n), own, own, k)
+    return _leave_out_groups(*_find_nearest(X, n), group_numbers, group_numbers, k)
 
 
 def find_neighbours_in_class(
@@ -179,15 +181,15 @@ def _leave_out_groups(
     rows: NDArray[np.integer],
     values: NDArray[np.float32],
     groups: NDArray[np.integer],
-    own: NDArray[np.integer],
+    query_groups: NDArray[np.integer],
     k: int,
 ) -> Nearest:
     """([q,k] rows, [q,k] similarities) of the nearest `rows` [q,n] that are not of the query's
-    group `own` [q]."""
+    group, `query_groups` [q]."""
     indices, similarities = np.empty((len(rows), k), np.int32), np.empty((len(rows), k), "f4")
     for begin in range(0, len(rows), _QUERIES):
         part = slice(begin, begin + _QUERIES)
-        is_own = groups[rows[part]] == own[part, None]
+        is_own = groups[rows[part]] == query_groups[part, None]
         others = np.where(is_own, np.float32(-np.inf), values[part])
         _sort_nearest(rows[part], others, indices[part], similarities[part])
     return indices, similarities
@@ -228,8 +230,10 @@ def group_near_duplicates(
     X: NDArray[np.float32], groups: NDArray[np.integer] | None = None
 ) -> NDArray[np.int32]:
     """[N] group numbers: near duplicates, and what belongs to one of `groups`, share a number."""
-    own = np.full(len(X), -1) if groups is None else np.unique(groups, return_inverse=True)[1]
-    return join_sets(own, find_near_duplicates(X)).astype(np.int32)
+    group_numbers = (
+        np.full(len(X), -1) if groups is None else np.unique(groups, return_inverse=True)[1]
+    )
+    return join_sets(group_numbers, find_near_duplicates(X)).astype(np.int32)
 
 
 def number_groups(groups: NDArray[Any] | None) -> NDArray[np.intp] | None:

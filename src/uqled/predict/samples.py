@@ -8,9 +8,11 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
+from torch import Tensor, nn
+from torch.nn import functional
 
 PADDING = 4  # of random crops
+_SMALL_SIDE = 0.75  # of images in the epochs that see them small
 
 
 @dataclass(frozen=True)
@@ -74,10 +76,29 @@ def normalise_like(like: Samples, inputs: NDArray[Any], rows: NDArray[np.intp]) 
     return replace(like, inputs=part, crop_and_flip=False)
 
 
+def shrink_images(images: Tensor) -> Tensor:
+    """[m,C,h,w] of [m,C,H,W]: three quarters of their side."""
+    sides = [round(side * _SMALL_SIDE) for side in images.shape[2:]]
+    small = functional.interpolate(images, sides, mode="bilinear", antialias=True)
+    return small.contiguous(memory_format=torch.channels_last)
+
+
+def takes_small_images(network: nn.Module, images: Tensor) -> bool:
+    """Whether the network, in evaluation mode, takes these images [m,C,H,W] when they are small."""
+    try:
+        with torch.inference_mode():
+            network(shrink_images(images))
+    except (
+        Exception
+    ):  # a layer wants more pixels; the network may be anybody's, and say so in its way
+        return False
+    return True
+
+
 def _crop_and_flip(images: Tensor, draws: torch.Generator) -> Tensor:
     """[m,H,W,C] each shifted by up to the padding, and half of them mirrored."""
     m, H, W, _ = images.shape
-    padded_images = torch.nn.functional.pad(images, (0, 0, PADDING, PADDING, PADDING, PADDING))
+    padded_images = functional.pad(images, (0, 0, PADDING, PADDING, PADDING, PADDING))
     shift = torch.randint(0, 2 * PADDING + 1, (2, m, 1), generator=draws)
     is_mirrored = torch.rand(m, 1, generator=draws) < 0.5
     rows = shift[0] + torch.arange(H)  # [m,H]

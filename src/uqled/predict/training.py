@@ -39,7 +39,7 @@ from uqled.predict.checkpoints import (
     write_checkpoint,
 )
 from uqled.predict.learner import Advance
-from uqled.predict.samples import Samples
+from uqled.predict.samples import Samples, shrink_images, takes_small_images
 from uqled.predict.schedule import mix_seed, schedule_rate
 from uqled.predict.training_options import PRESETS, Training
 from uqled.storage.atomic import replace_file
@@ -171,6 +171,7 @@ def _fit(
     )  # fmt: skip
     n, batch = len(labels), min(training.batch_size, len(labels))
     steps = n // batch
+    small_epochs = _count_small_epochs(parallel_module, samples, training)
     module.train()
     if advance is not None and first:
         advance(first / training.epochs)
@@ -188,6 +189,7 @@ def _fit(
                 batch_indices = order[step * batch : (step + 1) * batch]
                 batch_indices = batch_indices[fabric.global_rank :: fabric.world_size]
                 x, y = samples.batch(batch_indices, draws), labels[batch_indices]
+                x = shrink_images(x) if epoch < small_epochs else x
                 optimiser.zero_grad(set_to_none=True)
                 if own_step is not None:
                     loss = parallel_module.training_step((x, y), step)
@@ -207,6 +209,15 @@ def _fit(
             if fabric.is_global_zero:
                 _write_history(folder, history)
                 write_checkpoint(folder, module, optimiser, epoch + 1, history)
+
+
+def _count_small_epochs(network: nn.Module, samples: Samples, training: Training) -> int:
+    """The first epochs, in which the network sees small images."""
+    if not samples.are_images or not training.small_images:
+        return 0
+    network.eval()
+    takes_them = takes_small_images(network, samples.batch(slice(0, 2)))
+    return round(training.small_images * training.epochs) if takes_them else 0
 
 
 def _make_optimiser(module: nn.Module, training: Training) -> tuple[Any, bool]:

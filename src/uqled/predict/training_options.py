@@ -37,6 +37,9 @@ class Training:
     """SGD with momentum, or Muon for convolutions and SGD for the rest: a step costs somewhat more,
     and fewer epochs are needed. With Muon, `lr` is the length of a step relative to that of the
     weights."""
+    small_images: float = 0.0
+    """Share of the epochs, the first ones, that see images with three quarters of their side: they
+    take about half the time. A network that takes images of one size only sees them as they are."""
     momentum: float = 0.9
     nesterov: bool = True
     weight_decay: float = 5e-4
@@ -58,7 +61,7 @@ class Training:
 
 PRESETS = {
     "fast": Training(),
-    "quick": Training(7, 64, 0.1, optimiser="muon"),
+    "quick": Training(10, 64, 0.1, optimiser="muon", small_images=0.7),
     "paper": Training(350, 256, 0.1, "steps", (150, 250), nesterov=False, decay_all=True),
     "paper-mnist": Training(15, 256, 0.01, "steps", nesterov=False, decay_all=True),
 }
@@ -105,6 +108,7 @@ def _check_training(training: Training) -> None:
         if not is_number or not 0 <= value < high or (name == "lr" and value == 0):
             text = arrays.show_value(value)
             raise InputError(name, f"is {text}", "Pass a positive number, such as 0.1 for lr")
+    arrays.check_fraction(training.small_images, "small_images")
     milestones: Any = training.milestones
     epochs = milestones if isinstance(milestones, tuple | list) else (None,)
     if not all(isinstance(epoch, int | float) and abs(epoch) <= MAX_COUNT for epoch in epochs):

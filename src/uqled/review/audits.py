@@ -57,7 +57,9 @@ def open_audit(
     rows.writerow(AUDIT_COLUMNS)
     drawn_samples = audit.indices if settled is None else audit.indices[~settled[audit.indices]]
     for z in drawn_samples.tolist():
-        rows.writerow([z, ids[z], errors.given[z], errors.labels.values[_other(errors, z)], ""])
+        rows.writerow(
+            [z, ids[z], errors.given[z], errors.labels.values[_find_other_class(errors, z)], ""]
+        )
     with replace_file(folder / "audit.csv") as part:
         part.write_text(file.getvalue(), encoding="utf-8", newline="")
     content = {"indices": audit.indices.tolist(), "inclusion": audit.inclusion.tolist()}
@@ -65,7 +67,7 @@ def open_audit(
     return audit
 
 
-def _other(errors: LabelErrors, z: int) -> int:
+def _find_other_class(errors: LabelErrors, z: int) -> int:
     """The class that the sample would have, if its label is wrong."""
     best = int(errors.suggested_codes[z])
     if best == errors.labels.codes[z] and errors.other is not None:

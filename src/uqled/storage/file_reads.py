@@ -112,11 +112,11 @@ def fill_directly(path: str, view: memoryview, start: int) -> bool:
             before = (start + n_done) % _PAGE
             n_bytes = min(_BOUNCE_BYTES, -(-(before + len(target) - n_done) // _PAGE) * _PAGE)
             count = os.preadv(descriptor, [memoryview(pages)[:n_bytes]], start + n_done - before)
-            fresh = min(count - before, len(target) - n_done)
-            if fresh <= 0:
+            n_new = min(count - before, len(target) - n_done)
+            if n_new <= 0:
                 return False
-            target[n_done : n_done + fresh] = source[before : before + fresh]
-            n_done += fresh
+            target[n_done : n_done + n_new] = source[before : before + n_new]
+            n_done += n_new
     except OSError:  # a file system without such reads
         return False
     return True

@@ -35,19 +35,19 @@ _DRIVE = re.compile(r"[A-Za-z]:")
 
 def open_zip(path: Path | str, file: BinaryIO | None = None) -> zipfile.ZipFile:
     """A zip file, or one that is open as `file`, whose list of members is within limits."""
-    own = open_regular(path) if file is None else None
-    guarded_file: Any = _GuardedFile(own or file, name_file(path))
+    own_file = open_regular(path) if file is None else None
+    guarded_file: Any = _GuardedFile(own_file or file, name_file(path))
     try:
         with explain_file_problems(path):
             archive = zipfile.ZipFile(guarded_file)
             guarded_file.is_listing = False
             check_limit("archive_members", len(archive.filelist), name_file(path))
     except BaseException:
-        if own is not None:
-            own.close()
+        if own_file is not None:
+            own_file.close()
         raise
-    if own is not None:
-        weakref.finalize(archive, own.close)
+    if own_file is not None:
+        weakref.finalize(archive, own_file.close)
     return archive
 
 

@@ -115,7 +115,7 @@ def render_page(
 
 
 def _has_other_methods(table: ResultTable, paper_methods: set[str]) -> bool:
-    """If a table has methods that the paper does not."""
+    """Whether a table has methods that the paper does not."""
     rows = [row for block in table.blocks for row in block.rows]
     return any(row.kind == "method" and row.name not in paper_methods for row in rows)
 

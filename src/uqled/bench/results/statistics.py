@@ -107,7 +107,7 @@ UNJUDGED = "not judged: the accuracies differ by no more than noise"
 
 
 def has_enough_span(analysis: Analysis) -> bool:
-    """If the accuracies of an analysis differ by more than noise, so that r means something."""
+    """Whether the accuracies of an analysis differ by more than noise, so that r is meaningful."""
     accuracies = [accuracy for _, accuracy in analysis.points.values()]
     return max(accuracies) - min(accuracies) >= LEAST_SPAN
 

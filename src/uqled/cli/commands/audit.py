@@ -67,16 +67,16 @@ def audit(
     result = estimate_audit(errors, sample, verdicts, settled=settled)
     after = find_label_errors(predictions, verdicts=collect_verdicts(predictions))
     n_flags = int((errors.mask & ~settled).sum())
-    number, wide = result.n_errors[0.8], result.n_errors[0.95]
-    real, widely = result.precision[0.8], result.precision[0.95]
+    number, wide_number = result.n_errors[0.8], result.n_errors[0.95]
+    precision, wide_precision = result.precision[0.8], result.precision[0.95]
     lines = [
         f"{result.n_judged} of {len(samples)} samples judged, {result.n_wrong} of them wrong",
         f"about {number.value:,.0f} labels are wrong "
         f"({number.value / len(predictions):.2%}); 80% interval {number.low:,.0f} to "
-        f"{number.high:,.0f}, 95% interval {wide.low:,.0f} to {wide.high:,.0f}",
-        f"about {real.value:.0%} of the {n_flags:,} flags of {errors.method} are real; "
-        f"80% interval {real.low:.0%} to {real.high:.0%}, "
-        f"95% interval {widely.low:.0%} to {widely.high:.0%}",
+        f"{number.high:,.0f}, 95% interval {wide_number.low:,.0f} to {wide_number.high:,.0f}",
+        f"about {precision.value:.0%} of the {n_flags:,} flags of {errors.method} are real; "
+        f"80% interval {precision.low:.0%} to {precision.high:.0%}, "
+        f"95% interval {wide_precision.low:.0%} to {wide_precision.high:.0%}",
         f"with these verdicts, {after.n_flagged:,} labels are flagged; "
         f"`uqled detect {folder}` writes them to the table",
         result.advice,

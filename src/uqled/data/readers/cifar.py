@@ -83,11 +83,11 @@ def _find_folder(place: Path) -> Path | None:
 
 
 def _list_folder(folder: Path) -> dict[str, Callable[[], bytes]]:
-    def reader(path: Path) -> Callable[[], bytes]:
+    def defer_reading(path: Path) -> Callable[[], bytes]:
         return lambda: read_file(path)
 
     names = set(list_folder_names(folder)) & set(_MEMBERS)
-    return {name: reader(folder / name) for name in names}
+    return {name: defer_reading(folder / name) for name in names}
 
 
 def _list_archive(place: Path) -> dict[str, Callable[[], bytes]]:

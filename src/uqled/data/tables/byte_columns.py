@@ -24,14 +24,14 @@ def decode_byte_columns(table: Any) -> Any:
             if is_dictionary:
                 chunks = [_decode_dictionary(chunk) for chunk in column.chunks]
                 kind = pa.dictionary(field.type.index_type, pa.string())
-                decoded = pa.chunked_array(chunks, kind)
+                texts = pa.chunked_array(chunks, kind)
             elif _begins_with_text(column):
-                decoded = column.cast(pa.large_binary()).cast(pa.large_string())
+                texts = column.cast(pa.large_binary()).cast(pa.large_string())
             else:
                 continue
         except pa.ArrowInvalid:  # bytes that are no UTF-8
             continue
-        table = table.set_column(at, field.with_type(decoded.type), decoded)
+        table = table.set_column(at, field.with_type(texts.type), texts)
     return table
 
 

@@ -25,7 +25,7 @@ _WRITE_AGAIN = "Write it again, in UTF-8"
 
 
 def is_csv(path: Path | str) -> bool:
-    """If a file of this name is a CSV, whatever its separator, compressed or not."""
+    """Whether a file of this name is a CSV, whatever its separator, compressed or not."""
     with explain_file_problems(path):
         return find_table_name(Path(path)).endswith(CSV_ENDINGS)
 

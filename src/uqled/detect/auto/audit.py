@@ -89,10 +89,10 @@ def _spread_evenly(sizes: Floats, n: int) -> Floats:
     """[N] probabilities in proportion to the sizes that add up to n, none above 1."""
     inclusion: Floats = np.minimum(sizes * (n / sizes.sum()), 1.0)
     while inclusion.sum() < n - 1e-9:
-        free = inclusion < 1
-        n_left = n - np.count_nonzero(~free)
-        inclusion[free] = np.minimum(sizes[free] * (n_left / sizes[free].sum()), 1.0)
-        if not (inclusion[free] >= 1).any():
+        is_open = inclusion < 1
+        n_left = n - np.count_nonzero(~is_open)
+        inclusion[is_open] = np.minimum(sizes[is_open] * (n_left / sizes[is_open].sum()), 1.0)
+        if not (inclusion[is_open] >= 1).any():
             break
     return inclusion
 
@@ -149,14 +149,14 @@ def estimate_audit(
         )
         for c in (0.8, 0.95)
     }
-    real = {
+    precisions = {
         c: _estimate_total(
             expectation, flags, judged_samples, inclusion_probability, is_wrong, c
         ).as_share_of(int(np.count_nonzero(flags)))
         for c in (0.8, 0.95)
     }
     advice = _advise(numbers[0.8], n_to_judge - len(judged_samples))
-    return AuditResult(len(judged_samples), int(is_wrong.sum()), numbers, real, advice)
+    return AuditResult(len(judged_samples), int(is_wrong.sum()), numbers, precisions, advice)
 
 
 def _expect(errors: LabelErrors, verdicts: Mapping[int, bool], judged_samples: Ints) -> Floats:

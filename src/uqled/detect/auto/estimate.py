@@ -228,7 +228,7 @@ class ErrorEstimate:
     def above(self, point: OperatingPoint, level: int) -> Bools:
         """[N] the flags of a point, given the lowest level that it flags."""
         if point.kind == "cost":
-            worth: Bools = self.probability * point.missed > point.value
+            worth: Bools = self.probability * point.missed_cost > point.value
             return worth
         flags: Bools = find_levels(self.probability) >= level
         return flags
@@ -308,7 +308,7 @@ class OddsCorrection:
 
         A priori the slope is 1 and the shift 0, both give or take 1.
         """
-        x = np.stack([_log_odds(forecast), np.ones(len(forecast))])  # [2,n]
+        x = np.stack([_compute_log_odds(forecast), np.ones(len(forecast))])  # [2,n]
         at, prior = np.array([1.0, 0.0]), np.array([1.0, 0.0])
         for _ in range(30):
             p = 1 / (1 + np.exp(-(at @ x)))
@@ -320,7 +320,7 @@ class OddsCorrection:
 
     def apply(self, probability: Floats) -> Floats:
         """[N] the corrected probabilities."""
-        odds = self.slope * _log_odds(np.maximum(probability, self.least)) + self.shift
+        odds = self.slope * _compute_log_odds(np.maximum(probability, self.least)) + self.shift
         part = np.minimum(probability / self.least, 1.0)
         corrected: Floats = part / (1 + np.exp(-odds))
         return corrected
@@ -329,7 +329,7 @@ class OddsCorrection:
         """The variance of a sum of such probabilities that comes from the uncertain slope and
         shift."""
         weight = probability * (1 - probability)
-        odds = (_log_odds(probability) - self.shift) / (self.slope or 1.0)
+        odds = (_compute_log_odds(probability) - self.shift) / (self.slope or 1.0)
         gradient = np.array([weight @ odds, weight.sum()])
         return float(gradient @ self.covariance @ gradient)
 
@@ -407,7 +407,7 @@ def estimate_interval(
     return Estimate(value, max(float(low), 0.0), min(float(high), most))
 
 
-def _log_odds(probability: Floats) -> Floats:
+def _compute_log_odds(probability: Floats) -> Floats:
     p = np.clip(probability, _LEAST, 1 - _LEAST)
     odds: Floats = np.log(p / (1 - p))
     return odds

@@ -303,7 +303,7 @@ class Structure:
         if G == 1:
             return cls(None, level, evenness)
         (spread, mean), (next_spread, _) = (
-            _excess_variance(counts.hits[band], expected[band]) for band in (0, 1)
+            _estimate_excess_variance(counts.hits[band], expected[band]) for band in (0, 1)
         )
         if spread <= 0 or expected[1].sum() < expected[0].sum() / 10:
             return cls(None, level, evenness)
@@ -321,7 +321,7 @@ def _measure_evenness(hits: Ints, expected_hits: Floats) -> float:
     return float(min(1.0, first / second) ** EVENNESS_POWER * n / (n + EVENNESS_HITS))
 
 
-def _excess_variance(hits: Ints, expected_hits: Floats) -> tuple[float, float]:
+def _estimate_excess_variance(hits: Ints, expected_hits: Floats) -> tuple[float, float]:
     """The variance of the pairs' rates beyond chance, less its own standard error; and the mean
     rate."""
     is_possible = expected_hits > 0

@@ -70,7 +70,7 @@ class Levels:
         errors = {name: sums + other.errors[name] for name, sums in self.errors.items()}
         return Levels(self.counts + other.counts, errors)
 
-    def _down(self, sums: Ints) -> Floats:
+    def _sum_down(self, sums: Ints) -> Floats:
         """The cumulative sums from the highest level down."""
         return np.cumsum(sums[::-1]).astype(np.float64)
 
@@ -79,27 +79,29 @@ class Levels:
 
         If a reading is right, a set of k has an F1 of 2 (errors in it) / (k + all errors).
         """
-        filled = np.flatnonzero(self.counts)  # at an empty level, a lower cut changes nothing
-        if not len(filled):
+        filled_levels = np.flatnonzero(
+            self.counts
+        )  # at an empty level, a lower cut changes nothing
+        if not len(filled_levels):
             return LEVELS
-        k = self._down(self.counts[filled])
-        mean = np.zeros(len(filled))
+        k = self._sum_down(self.counts[filled_levels])
+        mean = np.zeros(len(filled_levels))
         for name, weight in weights.items():
             if weight:
-                hits = self._down(self.errors[name][filled]) / UNITS
+                hits = self._sum_down(self.errors[name][filled_levels]) / UNITS
                 mean += weight * 2 * hits / np.maximum(k + hits[-1], 1e-300)
         best = int(mean.argmax())
-        return int(filled[len(filled) - 1 - best]) if mean[best] > 0 else LEVELS
+        return int(filled_levels[len(filled_levels) - 1 - best]) if mean[best] > 0 else LEVELS
 
     def at_precision(self, name: str, precision: float) -> int:
         """The lowest level at which at least this share of the flags is expected to be real."""
-        k, hits = self._down(self.counts), self._down(self.errors[name]) / UNITS
+        k, hits = self._sum_down(self.counts), self._sum_down(self.errors[name]) / UNITS
         reaching = np.flatnonzero((k > 0) & (hits >= precision * k))
         return LEVELS - 1 - int(reaching[-1]) if len(reaching) else LEVELS
 
     def at_recall(self, name: str, recall: float) -> int:
         """The highest level at which at least this share of the errors is expected to be
         flagged."""
-        hits = self._down(self.errors[name]) / UNITS
+        hits = self._sum_down(self.errors[name]) / UNITS
         reaching = np.flatnonzero(hits >= recall * hits[-1] * (1 - 1e-12))
         return LEVELS - 1 - int(reaching[0])

@@ -19,13 +19,13 @@ class OperatingPoint:
 
     kind: Literal["f1", "precision", "recall", "budget", "cost"]
     value: float = 0.0
-    missed: float = 0.0
+    missed_cost: float = 0.0
 
     def __str__(self) -> str:
         if self.kind == "f1":
             return "the best F1"
         if self.kind == "cost":
-            return f"cost {self.value:g} per review, {self.missed:g} per missed error"
+            return f"cost {self.value:g} per review, {self.missed_cost:g} per missed error"
         if self.kind == "budget":
             return f"the {self.value:g} most probably wrong"
         return f"{self.kind} {self.value:g}"

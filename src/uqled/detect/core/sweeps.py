@@ -182,13 +182,13 @@ class Sweeps:
                 column = joints.predicted.get(source)
                 predicted = np.empty(n, np.int32) if column is None else column[at]
                 without_limit, lead = np.empty(n, np.int32), np.empty(n)
-                bad = self.inputs.kernels.scan_rows(
+                error_row = self.inputs.kernels.scan_rows(
                     rows, keys, data.labels, thresholds, self.inputs.get_tolerance(source),
                     single_precision, without_limit, predicted, joints.agrees[source][at], lead,
                 )  # fmt: skip
-                if bad >= 0:
+                if error_row >= 0:
                     assert self.inputs.softmax is not None  # passes were checked in sweep 1
-                    raise self.inputs.softmax.describe_bad_row(rows[bad], start + bad)
+                    raise self.inputs.softmax.describe_bad_row(rows[error_row], start + error_row)
                 disagreements[source] = Disagreements.from_block(
                     data.labels, predicted, lead, start
                 )
@@ -270,13 +270,13 @@ class Sweeps:
             member: joints.agrees[member.source] & is_open[labels]
             for member, is_open in open_classes.items()
         }
-        if any(offered.any() for offered in rest.values()):
+        if any(is_offered.any() for is_offered in rest.values()):
             heaps = self.fill_heaps(heaps, rest)
         return heaps
 
     def _can_skip_rows(self, source: ProbabilitySource) -> bool:
-        """If a row that is not looked at costs nothing: in memory, and longer than what is read
-        from memory with its neighbours. NumPy gathers the rows that it looks at, however short."""
+        """Whether rows that are not looked at cost nothing: in memory, and longer than what is read
+        from memory with their neighbours. NumPy gathers rows, however short."""
         rows = self.inputs.softmax if source == "softmax" else self.inputs.passes
         if rows is None or not rows.is_zero_copy:
             return False
@@ -299,15 +299,15 @@ class Sweeps:
 
         def process_block(block: tuple[int, int]) -> None:
             data = self.inputs.read_block(sources, *block)
-            own = pool.get()
+            own_partial = pool.get()
             try:
-                for member, top in own.items():
+                for member, top in own_partial.items():
                     top.add_rows(
                         data.rows[member.source], data.labels, is_offered[member][slice(*block)],
                         block[0], self.inputs.single_precision,
                     )  # fmt: skip
             finally:
-                pool.put(own)
+                pool.put(own_partial)
 
         for _ in self.map_blocks("sweep 3 of 3, selection", process_block):
             pass

@@ -104,7 +104,7 @@ def find_part_alternatives(context: TaskContext, N: int, part: Part) -> FitSampl
             columns[f"rows {source}"] = scan.rows[source].rows
             columns["row labels"] = scan.rows[source].labels
         store.write(part.number, stage, columns)
-    sources = _sources(context)
+    sources = _list_sources(context)
     names = [f"rows {source}" for source in sources]
     more = ["votes"] if context.n_passes > 1 else []
     read = store.read(part.number, stage, [*names, "row labels", *more])
@@ -156,7 +156,7 @@ def _estimate(context: TaskContext, explanations: Explanations, part: Part) -> E
     return explanations.estimate(context.store.read(part.number, "scores")["scores"])
 
 
-def _sources(context: TaskContext) -> list[PlainSource]:
+def _list_sources(context: TaskContext) -> list[PlainSource]:
     sources: list[PlainSource] = ["softmax"] if context.softmax is not None else []
     return [*sources, "mean"] if context.passes is not None else sources
 
@@ -236,15 +236,17 @@ def estimate_flags(
     at_best = {name: int(sums[best:].sum()) for name, sums in levels.errors.items()}
     n_best = int(levels.counts[best:].sum())
     doubt = explain_doubt(
-        _interval(at_best, n_best, names).as_share_of(n_best),
-        _interval(at_best, n_best, names, confidence=0.95).as_share_of(n_best),
+        _estimate_interval(at_best, n_best, names).as_share_of(n_best),
+        _estimate_interval(at_best, n_best, names, confidence=0.95).as_share_of(n_best),
     )
-    real = _interval(flag_sums, n, names, confidence=choose_confidence(doubt)).as_share_of(n)
+    real_share = _estimate_interval(
+        flag_sums, n, names, confidence=choose_confidence(doubt)
+    ).as_share_of(n)
     recalls = [flag_sums[k] / max(error_sums[k], 1) for k in (*names, "mean")]
-    n_errors = _interval(error_sums, N, names)
+    n_errors = _estimate_interval(error_sums, N, names)
     if not n:
         return n_errors, None, None, doubt
-    return n_errors, real, Estimate(recalls[-1], min(recalls), max(recalls)), doubt
+    return n_errors, real_share, Estimate(recalls[-1], min(recalls), max(recalls)), doubt
 
 
 def estimate_tiers(levels: Levels, flags: AutoFlags, tiers: list[dict[str, int]]) -> list[Tier]:
@@ -252,13 +254,15 @@ def estimate_tiers(levels: Levels, flags: AutoFlags, tiers: list[dict[str, int]]
     names = [name for name in levels.errors if name not in _MORE_COLUMNS]
     agreed = AgreedShare.of_agreement(flags.explanations.agreement)
     return [
-        Tier(name, n, _interval(sums, n, names).as_share_of(n) if at else agreed.predict(n))
+        Tier(
+            name, n, _estimate_interval(sums, n, names).as_share_of(n) if at else agreed.predict(n)
+        )
         for at, (name, sums) in enumerate(zip(TIERS, tiers, strict=True))
         if (n := sums["flags"])
     ]
 
 
-def _interval(
+def _estimate_interval(
     sums: Mapping[str, int], n: int, names: list[str], confidence: float = 0.8
 ) -> Estimate:
     values = {name: sums[name] / UNITS for name in (*names, *_MORE_COLUMNS)}

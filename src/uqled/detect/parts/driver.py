@@ -96,8 +96,8 @@ class Driver:
         groups = PairGroups(
             {member: numbers[member].pairs for member in context.plan.selecting_members}
         )
-        rankings = self._ranking_cuts(context, statistics, numbers)
-        cuts = self._cuts(context, groups)
+        rankings = self._find_ranking_cuts(context, statistics, numbers)
+        cuts = self._find_cuts(context, groups)
         auto = levels = None
         if with_auto:
             auto, levels = find_auto_flags(self._map_parts, context, self.N, joints, request.point)
@@ -147,7 +147,7 @@ class Driver:
             answer = answer.withhold_estimates()
         return {"parts": len(self.parts), "classes": list(names), **answer.to_json()}
 
-    def _cuts(self, context: TaskContext, groups: PairGroups) -> Cuts:
+    def _find_cuts(self, context: TaskContext, groups: PairGroups) -> Cuts:
         """Find each pair's cut.
 
         First comes a bound, from the samples whose predicted class differs from the label (known
@@ -163,7 +163,7 @@ class Driver:
             rounds=_BOUND_ROUNDS,
         ).get_lower_bounds()
         with self.progress.stage("sweep 3 of 3, selection", self.N) as advance:
-            for begin, end in self._waves():
+            for begin, end in self._split_waves():
                 self.engine.reduce(
                     tasks.select_part_samples,
                     self.parts[begin:end],
@@ -186,7 +186,7 @@ class Driver:
                 bounds = np.maximum(bounds, cuts.get_lower_bounds())
         return cuts
 
-    def _waves(self) -> list[tuple[int, int]]:
+    def _split_waves(self) -> list[tuple[int, int]]:
         """The waves of parts in sweep 3: if there are more parts than workers, first a sixteenth of
         them, then four times as many, then the rest. The first two keep every worker busy."""
         n, workers = len(self.parts), self.engine.workers
@@ -194,7 +194,7 @@ class Driver:
         ends = sorted({min(end, n) for end in (first, 4 * first, n)})
         return list(zip([0, *ends], ends, strict=False))
 
-    def _ranking_cuts(
+    def _find_ranking_cuts(
         self, context: TaskContext, statistics: ClassStatistics, numbers: dict[Member, Quotas]
     ) -> dict[Ranking, Cuts]:
         """The cuts of rankings of all samples, or of those of each class."""

@@ -188,16 +188,16 @@ def prepare(
     )
     point = request.point
     fingerprint = {
-        "labels": _fingerprint(labels),
-        "pred_probs": _fingerprint(softmax),
-        "passes": _fingerprint(stack),
+        "labels": _make_fingerprint(labels),
+        "pred_probs": _make_fingerprint(softmax),
+        "passes": _make_fingerprint(stack),
         "method": [choice.name for choice in request.choices],
         "entropy_class": request.entropy_class,
         "passes_kind": request.passes_kind,
         "min_examples_per_class": request.min_examples_per_class,
         "frac_noise": request.frac_noise,
         "classes": list(names),
-        "point": [point.kind, point.value, point.missed],
+        "point": [point.kind, point.value, point.missed_cost],
         "format": _FORMAT,
         "part_rows": parts[0].stop - parts[0].start,
     }
@@ -231,12 +231,12 @@ def cut_in_parts(rows: list[ProbabilityRows], part_rows: int | None) -> list[Par
         size = max(1, min(size, max(-(-N // _LEAST_PARTS), _LEAST_ROWS)))
         size = align_to_chunks(rows, size)
         if row_bytes >= _LONG_ROW:
-            size = _whole_groups(N, max(r.group_rows for r in rows), size)
+            size = _cut_at_groups(N, max(r.group_rows for r in rows), size)
     starts = range(0, N, size)
     return [Part(number, start, min(start + size, N)) for number, start in enumerate(starts)]
 
 
-def _whole_groups(N: int, group: int, size: int) -> int:
+def _cut_at_groups(N: int, group: int, size: int) -> int:
     """About `size` rows, chosen so that few parts begin in the middle of a row group: such a
     part must read the whole group before its rows."""
     if group <= size:
@@ -246,7 +246,7 @@ def _whole_groups(N: int, group: int, size: int) -> int:
     return max(size, -(-group // _FEW_PARTS))
 
 
-def _fingerprint(source: Any) -> str | None:
+def _make_fingerprint(source: Any) -> str | None:
     """Identifies an input; an array in memory is never recognised again."""
     if source is None:
         return None

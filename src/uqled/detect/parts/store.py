@@ -111,19 +111,19 @@ class Store:
 
     # -- while it runs -----------------------------------------------------------------------------
 
-    def _work(self, part: int, stage: str) -> Location:
+    def _locate_columns(self, part: int, stage: str) -> Location:
         return self.place / "work" / f"{part:06d}-{stage}.bin"
 
     def has(self, part: int, stage: str) -> bool:
-        return self._work(part, stage).exists()
+        return self._locate_columns(part, stage).exists()
 
     def write(self, part: int, stage: str, arrays: Mapping[str, NDArray[Any]]) -> None:
         # The remains of a power loss are recognised by their digests, and can be computed again.
-        self._work(part, stage).write(pack_arrays(arrays), durable=False)
+        self._locate_columns(part, stage).write(pack_arrays(arrays), durable=False)
 
     def read(self, part: int, stage: str, names: list[str] | None = None) -> dict[str, Any]:
         """Read the arrays, or only the named ones."""
-        return unpack_arrays(self._work(part, stage), names)
+        return unpack_arrays(self._locate_columns(part, stage), names)
 
     def finish(self, result: Mapping[str, Any]) -> None:
         """Mark the detection as finished, and remove temporary files."""
@@ -136,19 +136,19 @@ class Store:
 
     # -- the result -------------------------------------------------------------------------------
 
-    def _issues(self, part: int) -> Location:
+    def _locate_issues(self, part: int) -> Location:
         return self.place / "issues" / f"{part:06d}.parquet"
 
     def has_issues(self, part: int) -> bool:
-        return self._issues(part).exists()
+        return self._locate_issues(part).exists()
 
     def write_issues(self, part: int, frame: pd.DataFrame) -> None:
         file = io.BytesIO()
         frame.to_parquet(file, index=False)
-        self._issues(part).write(file.getvalue())
+        self._locate_issues(part).write(file.getvalue())
 
     def read_issues(self, part: int, columns: list[str] | None = None) -> pd.DataFrame:
-        place = self._issues(part)
+        place = self._locate_issues(part)
         if not place.exists():
             raise FileError(name_file(place), "is missing", "Repeat the detection")
         with explain_file_problems(str(place), "Repeat the detection"):
@@ -218,7 +218,7 @@ def pack_arrays(arrays: Mapping[str, NDArray[Any]]) -> bytes:
     contents = {name: array.tobytes() for name, array in solid.items()}
     entries, at = {}, 0
     for name, array in solid.items():
-        entries[name] = [array.dtype.str, list(array.shape), at, _digest(contents[name])]
+        entries[name] = [array.dtype.str, list(array.shape), at, _compute_digest(contents[name])]
         at += array.nbytes
     header = json.dumps(entries).encode()
     return b"".join([len(header).to_bytes(8, "little"), header, *contents.values()])
@@ -276,11 +276,11 @@ class _PackedArray:
     def array(self, span: bytes | bytearray, begin: int) -> NDArray[Any]:
         """The array, out of the file's bytes from `begin` on."""
         content = memoryview(span)[self.start - begin : self.stop - begin]
-        if _digest(content) != self.digest:
+        if _compute_digest(content) != self.digest:
             raise ValueError("its bytes are not those that were written")
         return np.frombuffer(content, self.dtype).reshape(self.shape)
 
 
-def _digest(content: Any) -> str:
+def _compute_digest(content: Any) -> str:
     """Detects damage, not tampering: whoever can write the file can write this too."""
     return f"{zlib.crc32(content):08x}"

@@ -100,6 +100,8 @@ class NetworkLearner:
             del settings["batch_norm"]  # which changes nothing
         if self.training.optimiser == "sgd":
             del settings["optimiser"]  # so that runs begun before there was a choice go on
+        if not self.training.small_images:
+            del settings["small_images"]
         return settings | {"network": hash_network(network)}
 
     def fit_predict(

@@ -167,7 +167,7 @@ class Decisions:
         if len(set(indices)) < len(indices):
             raise InputError("items", "name a sample twice", "Decide once per sample")
         with self.write_transaction():
-            before = self._latest(indices)
+            before = self._find_latest(indices)
             if seen_versions is not None:
                 newer = [now for i, now in before.items() if now.version > seen_versions.get(i, 0)]
                 if newer:
@@ -195,16 +195,16 @@ class Decisions:
             self._connection.execute("INSERT INTO undone VALUES (?)", (batch,))
             query = f"SELECT {CHANGE_COLUMNS} FROM changes WHERE batch = ? ORDER BY number"
             items, bulk_samples = [], set()
-            for change in list(self._changes(query, (batch,))):
+            for change in list(self._iterate_changes(query, (batch,))):
                 if self._find_version(change.index) == change.version:
-                    earlier = self._version(change.index, change.version - 1)
+                    earlier = self._read_version(change.index, change.version - 1)
                     earlier_decision = (
                         (None, None) if earlier is None else (earlier.action, earlier.label)
                     )
                     items.append((change.index, *earlier_decision))
                     if self._is_in_bulk(earlier):
                         bulk_samples.add(change.index)
-            now = self._latest(index for index, _, _ in items)
+            now = self._find_latest(index for index, _, _ in items)
             changes = self._write(items, now, reviewer, tab or "", bulk_samples, undoes=batch)
             return [decision.index for decision in changes]
 
@@ -217,16 +217,16 @@ class Decisions:
                 " ORDER BY number DESC LIMIT 1",
                 (reviewer, tab, tab),
             ).fetchone()
-            return None if row is None else self._change(row)
+            return None if row is None else self._read_change(row)
 
     def current(self) -> dict[int, Decision]:
         """The current decision about every decided sample."""
-        return {i: _decision(change) for i, change in self._current().items()}
+        return {i: _make_decision(change) for i, change in self._read_current().items()}
 
-    def _current(self) -> dict[int, Change]:
+    def _read_current(self) -> dict[int, Change]:
         current: dict[int, Change] = {}
         with self.read_transaction():
-            for change in self._changes(f"{_LATEST} WHERE action IS NOT NULL"):
+            for change in self._iterate_changes(f"{_LATEST} WHERE action IS NOT NULL"):
                 if change.index in current:  # a database page that occurs more than once
                     raise refuse_row(self.path, change.number, "is there twice")
                 current[change.index] = change
@@ -237,7 +237,7 @@ class Decisions:
         changes: list[Change] = []
         with self.read_transaction():
             query = f"SELECT {CHANGE_COLUMNS} FROM changes WHERE number > ? ORDER BY number"
-            for change in self._changes(query, (after,)):
+            for change in self._iterate_changes(query, (after,)):
                 if changes and change.number <= changes[-1].number:
                     raise refuse_row(self.path, change.number, "is there twice")
                 changes.append(change)
@@ -256,7 +256,7 @@ class Decisions:
                 f"{str(self.path)!r} holds decisions on {self.about.samples} samples",
             )
         actions, labels = np.zeros(N, np.int8), np.full(N, -1, np.int32)
-        current = self._current()
+        current = self._read_current()
         in_bulk, bulk_changes = np.zeros(N, np.bool_), self.list_bulk_changes()
         for i, change in current.items():
             actions[i] = action_number(change.action)
@@ -334,12 +334,12 @@ class Decisions:
         with self._lock, explain_database_problems(self.path):
             yield self._connection
 
-    def _change(self, row: Any) -> Change:
+    def _read_change(self, row: Any) -> Change:
         return read_change(row, self.path, self.about)
 
-    def _changes(self, query: str, parameters: tuple[Any, ...] = ()) -> Iterator[Change]:
+    def _iterate_changes(self, query: str, parameters: tuple[Any, ...] = ()) -> Iterator[Change]:
         """The changes that a query lists."""
-        return map(self._change, self.select(query, parameters))
+        return map(self._read_change, self.select(query, parameters))
 
     def select(self, query: str, parameters: tuple[Any, ...] = ()) -> Iterator[Any]:
         """The rows of a query, as many as a file may have."""
@@ -349,44 +349,44 @@ class Decisions:
                 raise exceed_limit("decision_rows", f"more than {most:,}", name_file(self.path))
             yield row
 
-    def _latest(self, indices: Any) -> dict[int, Decision]:
+    def _find_latest(self, indices: Any) -> dict[int, Decision]:
         """The last change of each of these samples that has one."""
         latest = {}
         for i in indices:
             row = self._connection.execute(f"{_LATEST} WHERE sample = ?", (i,)).fetchone()
             if row is not None:
-                latest[i] = _decision(self._change(row))
+                latest[i] = _make_decision(self._read_change(row))
         return latest
 
-    def _version(self, index: int, version: int) -> Change | None:
+    def _read_version(self, index: int, version: int) -> Change | None:
         row = self._connection.execute(
             f"SELECT {CHANGE_COLUMNS} FROM changes WHERE sample = ? AND version = ?",
             (index, version),
         ).fetchone()
-        return None if row is None else self._change(row)
+        return None if row is None else self._read_change(row)
 
     def _find_version(self, index: int) -> int:
         """The version whose decision holds: an undo brings back an earlier one."""
-        latest = self._latest([index]).get(index)
+        latest = self._find_latest([index]).get(index)
         version = 0 if latest is None else latest.version
-        while (change := self._version(index, version)) is not None and change.undoes is not None:
+        while (change := self._read_version(index, version)) and change.undoes is not None:
             row = self._connection.execute(
                 f"SELECT {CHANGE_COLUMNS} FROM changes WHERE batch = ? AND sample = ?",
                 (change.undoes, index),
             ).fetchone()
-            if row is None or (earlier := self._change(row).version) >= version:
+            if row is None or (earlier := self._read_change(row).version) >= version:
                 raise refuse_row(self.path, change.number, "takes back what is not there")
             version = earlier - 1
         return version
 
     def _is_confirmed(self, decision: Decision, in_bulk: bool) -> bool:
         """Whether the same decision again says more: after a look, or another opinion."""
-        was_in_bulk = self._is_in_bulk(self._version(decision.index, decision.version))
+        was_in_bulk = self._is_in_bulk(self._read_version(decision.index, decision.version))
         return (was_in_bulk and not in_bulk) or self._is_doubted(decision)
 
     def _is_doubted(self, decision: Decision) -> bool:
         """Whether a later second opinion differs: the same decision then confirms it."""
-        version = self._version(decision.index, self._find_version(decision.index))  # after an undo
+        version = self._read_version(decision.index, self._find_version(decision.index))
         since_time = decision.at if version is None else version.at
         query = (
             "SELECT 1 FROM opinions WHERE sample = ? AND at >= ? AND (action, label) IS NOT (?, ?)"
@@ -408,7 +408,7 @@ class Decisions:
         last = execute(
             f"SELECT {CHANGE_COLUMNS} FROM changes ORDER BY number DESC LIMIT 1"
         ).fetchone()
-        number = 0 if last is None else self._change(last).number
+        number = 0 if last is None else self._read_change(last).number
         batch = number + 1
         for index, action, label in items:
             was = before.get(index)
@@ -434,7 +434,7 @@ def action_number(action: Action | None) -> int:
     return 0 if action is None else 1 + ACTIONS.index(action)
 
 
-def _decision(change: Change) -> Decision:
+def _make_decision(change: Change) -> Decision:
     return Decision(
         change.index, change.action, change.label, change.reviewer, change.at, change.version
     )

@@ -98,11 +98,11 @@ def _walk_files(folder: Path) -> Iterator[str]:
     """Everything in a folder that is no folder, named from there; each folder once."""
     seen_places = set[str]()
     for parent, below, names in os.walk(folder, followlinks=True):
-        real = os.path.realpath(parent)
-        if real in seen_places:
+        real_path = os.path.realpath(parent)
+        if real_path in seen_places:
             below.clear()
             continue
-        seen_places.add(real)
+        seen_places.add(real_path)
         start = os.path.relpath(parent, folder)
         yield from (name if start == "." else f"{start}/{name}" for name in names)
 

@@ -78,10 +78,10 @@ def _compute_margin(row: Rows, target: int, given: int, single_precision: bool) 
 @compile_kernel
 def _reaches(row: Rows, own: Any, bounds: Rows) -> Any:
     """Whether some class's margin reaches its bound: one comparison per class, in vector code."""
-    reached = np.int32(0)
+    n_reached = np.int32(0)
     for j in range(row.size):
-        reached = np.int32(reached + np.int32(row[j] - own >= bounds[j]))
-    return reached > 0
+        n_reached = np.int32(n_reached + np.int32(row[j] - own >= bounds[j]))
+    return n_reached > 0
 
 
 @compile_kernel
@@ -90,10 +90,10 @@ def _reaches_least(row: Rows, own: Any, least: Any) -> Any:
 
     The bounds themselves are not read: they are larger than a cache.
     """
-    reached = np.int32(0)
+    n_reached = np.int32(0)
     for j in range(row.size):
-        reached = np.int32(reached + np.int32(row[j] - own >= least))
-    return reached > np.int32(own - own >= least)  # the given class has margin 0
+        n_reached = np.int32(n_reached + np.int32(row[j] - own >= least))
+    return n_reached > np.int32(own - own >= least)  # the given class has margin 0
 
 
 @compile_kernel
@@ -147,10 +147,10 @@ def select_rows(
         pairs = stop - start
         if pairs * SOME_PAIRS >= K and not _reaches_least(row, row[given], least[given]):
             continue
-        many = bounds.size > 0 and pairs * MANY_PAIRS >= K
-        if many and not _reaches(row, row[given], bounds[given]):
+        has_many_pairs = bounds.size > 0 and pairs * MANY_PAIRS >= K
+        if has_many_pairs and not _reaches(row, row[given], bounds[given]):
             continue
-        raised = False
+        has_raised = False
         for q in range(start, stop):
             margin = _compute_margin(row, targets[q], given, single_precision)
             if margin < cuts[q]:
@@ -161,10 +161,10 @@ def select_rows(
             )
             if sizes[q] == last - first and margins[first] > cuts[q]:
                 cuts[q] = margins[first]
-                raised = True
+                has_raised = True
                 if bounds.size > 0:
                     bounds[given, targets[q]] = cuts[q] - BOUND_SLACK
-        if raised:
+        if has_raised:
             lowest = cuts[start]
             for q in range(start + 1, stop):
                 lowest = min(lowest, cuts[q])

@@ -31,9 +31,9 @@ def find_bad_row(rows: Rows, keys: Ints, tolerance: float) -> int:  # noqa: ARG0
     if tolerance == np.inf:
         return -1
     for at in _split_rows(rows):
-        bad = _find_bad_column(_transpose(rows[at]), tolerance)
-        if bad >= 0:
-            return int(at.start + bad)
+        error_column = _find_bad_column(_transpose(rows[at]), tolerance)
+        if error_column >= 0:
+            return int(at.start + error_column)
     return -1
 
 
@@ -105,12 +105,12 @@ def scan_rows(
 ) -> int:
     with np.errstate(invalid="ignore"):  # of infinite values, which are refused
         for at in _split_rows(rows):
-            bad = _scan_piece(
+            error_row = _scan_piece(
                 rows[at], keys[at], labels[at], thresholds, tolerance, single_precision,
                 confident[at], predicted[at], agrees[at], lead[at],
             )  # fmt: skip
-            if bad >= 0:
-                return int(at.start + bad)
+            if error_row >= 0:
+                return int(at.start + error_row)
     return -1
 
 
@@ -301,15 +301,15 @@ def select_rows(
         margin = columns[:, some].take(targets[pairs], axis=0)
         margin = (margin - columns[given, some]).astype(np.float64, copy=False)
         is_reached = margin >= cuts[pairs, None]
-        many = np.flatnonzero(np.count_nonzero(is_reached, axis=1) > 2 * room[pairs])
-        if len(many):  # sort fewer below
-            largest = np.sort(margin[many], axis=1)
-            least_margin = largest[np.arange(len(many)), -room[pairs][many]]
-            is_reached[many] &= margin[many] >= least_margin[:, None]
-        reached = np.flatnonzero(is_reached)
-        pair, sample = np.divmod(reached, margin.shape[1])
+        full_rows = np.flatnonzero(np.count_nonzero(is_reached, axis=1) > 2 * room[pairs])
+        if len(full_rows):  # sort fewer below
+            largest = np.sort(margin[full_rows], axis=1)
+            least_margin = largest[np.arange(len(full_rows)), -room[pairs][full_rows]]
+            is_reached[full_rows] &= margin[full_rows] >= least_margin[:, None]
+        reached_indices = np.flatnonzero(is_reached)
+        pair, sample = np.divmod(reached_indices, margin.shape[1])
         index = samples[some].take(sample)
-        candidates.append((pair + pairs.start, margin.reshape(-1).take(reached), index))
+        candidates.append((pair + pairs.start, margin.reshape(-1).take(reached_indices), index))
     _keep_top(candidates, heap_offsets, sizes, margins, indices)
     full = (sizes == room) & (sizes > 0)
     cuts[full] = margins[heap_offsets[1:][full] - 1]
@@ -347,9 +347,9 @@ def merge_heaps(
     other_margins: Rows,
     other_indices: Ints,
 ) -> None:
-    own = _list_heaps(heap_offsets, sizes, margins, indices)
+    own_heaps = _list_heaps(heap_offsets, sizes, margins, indices)
     other = _list_heaps(heap_offsets, other_sizes, other_margins, other_indices)
-    _keep_top([own, other], heap_offsets, sizes, margins, indices)
+    _keep_top([own_heaps, other], heap_offsets, sizes, margins, indices)
 
 
 def _sort_numbers(numbers: Ints, n: int) -> Ints:
@@ -398,9 +398,9 @@ def _rank_samples(pair: Ints, margin: Rows, index: Ints, n_pairs: int) -> Ints:
     pair, margin = pair[order], margin[order]
     is_equal = np.zeros(len(order) + 1, np.bool_)  # to the one before
     is_equal[1:-1] = (margin[1:] == margin[:-1]) & (pair[1:] == pair[:-1])
-    tied = np.flatnonzero(is_equal[:-1] | is_equal[1:])
-    run = np.cumsum(~is_equal[tied])
-    order[tied] = order[tied][np.lexsort((index[order[tied]], run))]
+    tied_rows = np.flatnonzero(is_equal[:-1] | is_equal[1:])
+    run = np.cumsum(~is_equal[tied_rows])
+    order[tied_rows] = order[tied_rows][np.lexsort((index[order[tied_rows]], run))]
     return order
 
 
@@ -416,9 +416,9 @@ def count_in_ranges(
     range_starts: Ints,
     counts: Ints,
 ) -> None:
-    tied = is_tied[group]
-    values = np.where(tied, np.uint64(LAST_INDEX) - index.astype(np.uint64), keys)
-    is_counted = (slots[group] >= 0) & (~tied | (keys == tied_key[group]))
+    is_in_tie = is_tied[group]
+    values = np.where(is_in_tie, np.uint64(LAST_INDEX) - index.astype(np.uint64), keys)
+    is_counted = (slots[group] >= 0) & (~is_in_tie | (keys == tied_key[group]))
     is_counted &= (low[group] <= values) & (values <= high[group])
     values, row = values[is_counted], slots[group[is_counted]]
     n_ranges = range_starts.shape[1]
