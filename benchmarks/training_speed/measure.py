@@ -5,10 +5,10 @@ In `benchmarks/`:
     python -m training_speed.measure --data FOLDER       FOLDER holds cifar10/train.parquet
     python -m training_speed.measure --data FOLDER --small
 
-`resnet9`, a small residual network of today as a user's own module, and `resnet50`, the paper's. The
-peer trains them with SGD and a one-cycle schedule, for 12 and 8 epochs, uqled with the preset `quick`,
-whose epochs are fewer and begin with small images: the accuracies beside the seconds decide
-whether it counts. The peer is not tried with fewer epochs.
+`resnet9`, a small residual network of today as a user's own module, and `resnet50`, the paper's.
+The peer trains them with SGD and a one-cycle schedule, for 12 and 8 epochs, uqled with the preset
+`quick`, whose epochs are fewer and begin with small images: the accuracies beside the seconds
+decide whether it counts. The peer is not tried with fewer epochs.
 
 The same images, folds and F, sides in turns, each run in a process of its own on an otherwise idle
 machine. The clock runs from the images in memory to the predictions. Every finished run is kept:
