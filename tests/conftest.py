@@ -14,6 +14,7 @@ os.environ["HF_HUB_OFFLINE"] = "1"  # else its packages ask for every made-up na
 import pytest
 from hypothesis import HealthCheck, settings
 
+from browsers import launch_browser
 from made_predictions import make_predictions
 from uqled.detect.core import kernels
 from uqled.engines.local import count_cores
@@ -54,6 +55,12 @@ def pytest_collection_finish():
     gc.collect()
     gc.freeze()
     gc.enable()
+
+
+@pytest.fixture(scope="module")
+def browser():
+    with launch_browser() as chromium:
+        yield chromium
 
 
 @pytest.fixture(params=["compiled", "numpy"])

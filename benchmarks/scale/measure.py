@@ -289,7 +289,7 @@ def estimate_needs() -> dict[str, Any]:
     from uqled.engines.local import Threads
 
     result = {}
-    for name, N, K in page.IMAGINED_MACHINES:
+    for name, N, K in page.IMAGINED_SETS:
         parts = prepare_parts(
             _ImaginaryInput((N,), np.int64), _ImaginaryInput((N, K)), _ImaginaryInput((5, N, K)),
             out="nowhere", engine=Threads(1),

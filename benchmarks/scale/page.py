@@ -10,7 +10,7 @@ from typing import Any
 DOCUMENT = Path(__file__).parents[2] / "docs" / "scale.md"
 BEGIN, END = "<!-- measured: made by benchmarks/scale/measure.py -->", "<!-- end of measured -->"
 #: Sets that nobody has here: what they would need is worked out.
-IMAGINED_MACHINES = (
+IMAGINED_SETS = (
     ("ImageNet-21k", 14_200_000, 21_841),
     ("a billion rows, a thousand classes", 1_000_000_000, 1_000),
 )

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import socket
 import subprocess
 import sys
@@ -16,18 +15,14 @@ import urllib.request
 
 import pytest
 
+from browsers import needs_chromium
 from uqled.review.decisions import read_decisions
 from uqled.storage.run import Run
 
 for _name in ("anywidget", "jupyterlab", "ipykernel"):
     pytest.importorskip(_name)
-playwright = pytest.importorskip("playwright.sync_api")
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(CHROMIUM is None, reason="no Chromium is installed"),
-]
+pytestmark = [pytest.mark.slow, needs_chromium]
 CODE = """
 import numpy as np, pandas as pd, uqled
 rng = np.random.default_rng(0)
@@ -71,35 +66,32 @@ def lab(tmp_path):
             process.terminate()
 
 
-def test_decisions_by_mouse(lab, tmp_path):
-    with playwright.sync_playwright() as driver:
-        browser = driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        page = browser.new_page()
-        page.set_default_timeout(120_000)
-        dialogs = []
-        page.on("dialog", lambda dialog: (dialogs.append(dialog.message), dialog.accept()))
-        page.goto(lab)
-        page.wait_for_selector(".jp-Notebook .jp-CodeCell")
-        # A cell that is run while there is no kernel opens a dialog, which then covers the page.
-        page.locator(".jp-KernelName", has_text="Python 3").wait_for()
-        page.wait_for_selector(".jp-Notebook-ExecutionIndicator[data-status=idle]")
-        prompt = page.locator(".jp-Notebook .jp-CodeCell .jp-InputPrompt").first
-        for _ in range(60):  # until the kernel is there, keys do nothing
-            page.click(".jp-Notebook .jp-CodeCell .cm-content")
-            page.keyboard.press("Control+Enter")
-            page.wait_for_timeout(1_000)
-            if prompt.inner_text() != "[ ]:":
-                break
-        page.wait_for_selector(".uqled-review article")
-        assert page.locator(".uqled-review article").count() == 6
-        first = page.locator(".uqled-review article").first
-        first.get_by_role("button", name="relabel").click()
-        page.wait_for_selector(".uqled-review article.relabel")
-        page.locator(".uqled-review article").nth(1).get_by_role("button", name="drop").click()
-        page.wait_for_selector(".uqled-review article.drop")
-        assert "2 decided" in page.locator(".uqled-review header").inner_text()
-        assert page.locator(".uqled-review img").count() == 0  # a class stays a name
-        browser.close()
+def test_decisions_by_mouse(lab, tmp_path, browser):
+    page = browser.new_page()
+    page.set_default_timeout(120_000)
+    dialogs = []
+    page.on("dialog", lambda dialog: (dialogs.append(dialog.message), dialog.accept()))
+    page.goto(lab)
+    page.wait_for_selector(".jp-Notebook .jp-CodeCell")
+    # A cell that is run while there is no kernel opens a dialog, which then covers the page.
+    page.locator(".jp-KernelName", has_text="Python 3").wait_for()
+    page.wait_for_selector(".jp-Notebook-ExecutionIndicator[data-status=idle]")
+    prompt = page.locator(".jp-Notebook .jp-CodeCell .jp-InputPrompt").first
+    for _ in range(60):  # until the kernel is there, keys do nothing
+        page.click(".jp-Notebook .jp-CodeCell .cm-content")
+        page.keyboard.press("Control+Enter")
+        page.wait_for_timeout(1_000)
+        if prompt.inner_text() != "[ ]:":
+            break
+    page.wait_for_selector(".uqled-review article")
+    assert page.locator(".uqled-review article").count() == 6
+    first = page.locator(".uqled-review article").first
+    first.get_by_role("button", name="relabel").click()
+    page.wait_for_selector(".uqled-review article.relabel")
+    page.locator(".uqled-review article").nth(1).get_by_role("button", name="drop").click()
+    page.wait_for_selector(".uqled-review article.drop")
+    assert "2 decided" in page.locator(".uqled-review header").inner_text()
+    assert page.locator(".uqled-review img").count() == 0  # a class stays a name
     assert not dialogs
     decisions = read_decisions(Run.open(tmp_path / "run").predictions())
     assert sorted(one.action for one in decisions.values()) == ["drop", "relabel"]

@@ -6,6 +6,7 @@ import pytest
 import torch
 from torch import nn
 
+from uqled.models import muon
 from uqled.models.muon import Muon, orthogonalise
 
 
@@ -21,6 +22,23 @@ def test_singular_values_come_near_one_and_vectors_stay(shape):
     inside = left.T @ result @ right
     assert torch.linalg.svdvals(result) == pytest.approx(torch.ones(rank).numpy(), abs=0.4)
     assert (inside - torch.diag(inside.diag())).abs().max() < 0.03
+
+
+def iterate_plainly(matrix):
+    """The method as its source writes it, with the whole matrix in each iteration."""
+    a, b, c = 3.4445, -4.7750, 2.0315
+    x = matrix.double() / matrix.norm()
+    for _ in range(3):
+        products = x @ x.T
+        x = a * x + (b * products + c * products @ products) @ x
+    return x
+
+
+@pytest.mark.parametrize("shape", [(16, 40), (40, 16), (24, 24)])
+def test_products_of_rows_give_what_iterations_of_the_matrix_give(shape, monkeypatch):
+    monkeypatch.setattr(muon, "_choose_precision", lambda _: torch.float64)
+    matrix = torch.randn(shape, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    assert torch.allclose(orthogonalise(matrix), iterate_plainly(matrix), atol=1e-10)
 
 
 def test_a_matrix_of_zeros_stays_one():

@@ -15,6 +15,7 @@ from uqled.predict.crossval import cross_validate
 from uqled.predict.learners import choose_learner
 from uqled.predict.samples import normalise_samples, shrink_images
 from uqled.predict.training import PRESETS, Training, schedule_rate, train
+from uqled.predict.training_options import resolve_training
 
 
 def test_schedules():
@@ -93,7 +94,7 @@ def convolutional(n_classes, image_shape):
 
 
 def test_a_stopped_training_with_muon_continues_to_the_same_arrays(tmp_path, monkeypatch):
-    options = {**QUICK_TRAINING, "optimiser": "muon", "epochs": 4}
+    options = {**QUICK_TRAINING, "optimiser": "muon", "epochs": 4, "small_images": 0.8}
     expected = cross_validate(digits(), convolutional, out=tmp_path / "whole", **options)
     write, epochs = training_module.write_checkpoint, []
 
@@ -137,6 +138,16 @@ class Recorder(nn.Module):
         return self.layers(x)
 
 
+def train_recorder(network, folder, *, small_images):
+    """Train it for four epochs of one step each."""
+    data = digits()
+    training = Training(epochs=4, batch_size=len(data), small_images=small_images)
+    samples = normalise_samples(data.inputs, np.arange(len(data)))
+    codes = data.labels.codes
+    train(network, samples, codes, training, seed=0, folder=folder, advance=lambda _: None)
+    return network
+
+
 @pytest.mark.parametrize(
     ("pool", "sides"),
     [(nn.AdaptiveAvgPool2d(4), [6, 6, 8, 8]), (nn.Identity(), [8, 8, 8, 8])],
@@ -145,12 +156,26 @@ class Recorder(nn.Module):
 def test_the_first_epochs_see_small_images_where_the_network_takes_them(tmp_path, pool, sides):
     n_inputs = 16 if isinstance(pool, nn.AdaptiveAvgPool2d) else 64
     network = Recorder(pool, nn.Flatten(), nn.Linear(n_inputs, 10))
-    data = digits()
-    training = Training(epochs=4, batch_size=len(data), small_images=0.5, augment="none")
-    samples = normalise_samples(data.inputs, np.arange(len(data)))
-    codes = data.labels.codes
-    train(network, samples, codes, training, seed=0, folder=tmp_path, advance=lambda _: None)
-    assert network.sides == sides
+    assert train_recorder(network, tmp_path, small_images=0.5).sides == sides
+
+
+class OwnStep(Recorder):
+    """As a LightningModule has it."""
+
+    def training_step(self, batch, _):
+        images, labels = batch
+        return nn.functional.cross_entropy(self(images), labels)
+
+
+def test_a_training_step_of_its_own_sees_images_as_they_are(tmp_path):
+    network = OwnStep(nn.AdaptiveAvgPool2d(4), nn.Flatten(), nn.Linear(16, 10))
+    assert train_recorder(network, tmp_path, small_images=0.5).sides == [8, 8, 8, 8]
+
+
+def test_the_last_epoch_sees_images_as_they_are(tmp_path):
+    network = Recorder(nn.AdaptiveAvgPool2d(4), nn.Flatten(), nn.Linear(16, 10))
+    assert train_recorder(network, tmp_path, small_images=1.0).sides == [6, 6, 6, 8]
+    assert resolve_training({"preset": "quick", "epochs": 1}).small_epochs == 0
 
 
 def test_small_images_keep_their_mean_and_lie_with_the_channels_last():

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import html
 import re
-import shutil
 import time
 from dataclasses import replace
 
@@ -15,6 +14,7 @@ from sklearn.metrics import f1_score, jaccard_score, precision_score, recall_sco
 from typer.testing import CliRunner
 
 import uqled
+from browsers import needs_chromium
 from exports import image_run
 from report_pages import HOSTILE, QUOTES, detect_all, hostile_run, page_of
 from uqled.answer import describe_answer, describe_estimates, describe_range
@@ -380,53 +380,41 @@ def test_a_large_run_makes_a_small_file_soon(tmp_path):
     assert len(page_of(path).all("img")) >= 60
 
 
-def test_a_browser_shows_it_without_complaint(data, tmp_path):
-    sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-    chromium = shutil.which("chromium")
-    if chromium is None:
-        pytest.skip("Debian's chromium is not installed")
+@needs_chromium
+def test_a_browser_shows_it_without_complaint(data, tmp_path, browser):
     folder = hostile_run(tmp_path, data, [f"{z} {HOSTILE} {QUOTES}" for z in range(600)])
     assert CliRunner().invoke(app, ["report", str(folder)]).exit_code == 0
     complaints, requests = [], []
-    with sync_api.sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
-        page = browser.new_page(viewport={"width": 390, "height": 844})
-        page.on("console", lambda message: complaints.append(message.text))
-        page.on("pageerror", lambda error: complaints.append(str(error)))
-        page.on("dialog", lambda dialog: complaints.append(dialog.message))
-        page.on("request", lambda request: requests.append(request.url))
-        page.goto((folder / "report.html").as_uri())
-        cards = page.locator("article")
-        assert cards.count() >= 60
-        wide = page.evaluate("document.documentElement.scrollWidth")
-        page.locator("label[for=why-2]").click()
-        visible_cards = [card for card in cards.all() if card.is_visible()]
-        badges = {card.locator(".badge:not(.tier)").inner_text() for card in visible_cards}
-        browser.close()
+    page = browser.new_page(viewport={"width": 390, "height": 844})
+    page.on("console", lambda message: complaints.append(message.text))
+    page.on("pageerror", lambda error: complaints.append(str(error)))
+    page.on("dialog", lambda dialog: complaints.append(dialog.message))
+    page.on("request", lambda request: requests.append(request.url))
+    page.goto((folder / "report.html").as_uri())
+    cards = page.locator("article")
+    assert cards.count() >= 60
+    wide = page.evaluate("document.documentElement.scrollWidth")
+    page.locator("label[for=why-2]").click()
+    visible_cards = [card for card in cards.all() if card.is_visible()]
+    badges = {card.locator(".badge:not(.tier)").inner_text() for card in visible_cards}
     assert complaints == []
     assert all(re.match("file:|data:", url) for url in requests)
     assert wide <= 390
     assert badges == {"ambiguous"}
 
 
-def test_axe_finds_nothing_serious_in_a_report(tmp_path):
-    sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+@needs_chromium
+def test_axe_finds_nothing_serious_in_a_report(tmp_path, browser):
     axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
-    chromium = shutil.which("chromium")
-    if chromium is None:
-        pytest.skip("Debian's chromium is not installed")
     folder = image_run(tmp_path)
     assert CliRunner().invoke(app, ["report", str(folder)]).exit_code == 0
-    with sync_api.sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
-        for scheme in ("light", "dark"):
-            page = browser.new_page(bypass_csp=True, color_scheme=scheme)
-            page.goto((folder / "report.html").as_uri())
-            answer = axe.run(page).response
-            assert len(answer["passes"]) > 10  # the rules were really run
-            violations = [one for one in answer["violations"] if one["impact"] in GRAVE]
-            assert [(one["id"], one["nodes"][0]["html"][:100]) for one in violations] == [], scheme
-        browser.close()
+    for scheme in ("light", "dark"):
+        page = browser.new_page(bypass_csp=True, color_scheme=scheme)
+        page.goto((folder / "report.html").as_uri())
+        answer = axe.run(page).response
+        assert len(answer["passes"]) > 10  # the rules were really run
+        violations = [one for one in answer["violations"] if one["impact"] in GRAVE]
+        assert [(one["id"], one["nodes"][0]["html"][:100]) for one in violations] == [], scheme
 
 
 def test_the_report_begins_with_the_answer_and_the_samples(tmp_path):

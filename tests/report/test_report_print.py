@@ -3,26 +3,16 @@
 from __future__ import annotations
 
 import re
-import shutil
 
 import numpy as np
 import pytest
 
+from browsers import needs_chromium
 from review_runs import finish, image_run
 from uqled.data import Dataset
 from uqled.report.page import report_run
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium is installed")
-
-
-@pytest.fixture(scope="module")
-def browser():
-    playwright = pytest.importorskip("playwright.sync_api")
-    with playwright.sync_playwright() as driver:
-        browser = driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        yield browser
-        browser.close()
+pytestmark = needs_chromium
 
 
 def make_table_run(folder):

@@ -13,9 +13,9 @@ from decision_files import (
     check_refusal,
     edit,
     folder_content,
+    make_decision_file,
     open_known,
     within,
-    write_decisions,
 )
 from uqled import InputError
 from uqled.errors import FileError
@@ -24,10 +24,7 @@ from uqled.review.decisions import Decisions
 
 @pytest.fixture
 def path(tmp_path):
-    file = tmp_path / "run" / "decisions.sqlite"
-    file.parent.mkdir()
-    write_decisions(file)
-    return file
+    return make_decision_file(tmp_path)
 
 
 def test_new_files_are_their_owners_only(tmp_path):

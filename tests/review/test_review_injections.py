@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import http.server
 import json
-import shutil
 import threading
 from contextlib import contextmanager
 
@@ -12,6 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from browsers import needs_chromium
 from review_runs import memory_run
 from uqled.data import Dataset
 from uqled.review.decisions import Decisions
@@ -19,10 +19,7 @@ from uqled.review.serve import serve_review
 
 pytest.importorskip("uvicorn")
 pytest.importorskip("starlette")
-playwright = pytest.importorskip("playwright.sync_api")
-
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium is installed")
+pytestmark = needs_chromium
 
 PAGE_TIMEOUT = 15_000  # milliseconds that the page may take for anything
 
@@ -67,14 +64,6 @@ def hostile_table(N=84):
     codes = np.arange(N) % K
     frame = pd.DataFrame({PAYLOADS[0]: codes * 1.5, PAYLOADS[1]: np.array(PAYLOADS)[codes]})
     return Dataset.from_arrays(frame, np.array(PAYLOADS)[codes])
-
-
-@pytest.fixture(scope="module")
-def browser():
-    with playwright.sync_playwright() as driver:
-        chromium = driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        yield chromium
-        chromium.close()
 
 
 @contextmanager

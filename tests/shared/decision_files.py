@@ -36,6 +36,13 @@ def write_decisions(path):
         decisions.undo("bo")
 
 
+def make_decision_file(folder):
+    path = folder / "run" / "decisions.sqlite"
+    path.parent.mkdir()
+    write_decisions(path)
+    return path
+
+
 def edit(path, *statements):
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
         connection.execute("PRAGMA writable_schema = ON")

@@ -63,8 +63,8 @@ class ModelOptions:
         str | None,
         Choices("fast", "quick", "paper", "paper-mnist"),
         typer.Option(
-            help="Train networks with the settings of this preset. quick takes fewer epochs, with "
-            "another optimiser. Default: fast."
+            help="Train networks with the settings of this preset. quick takes fewer epochs, "
+            "small images at first and another optimiser. Default: fast."
         ),
     ] = None
     epochs: Annotated[

@@ -113,15 +113,16 @@ def _encode_block(rows: Any, encoder: Encoder, advance: Any) -> NDArray[np.float
         measure = getattr(encoder, "measure_lengths", lambda texts: [len(text) for text in texts])
         order = np.argsort(measure(rows), kind="stable")
     size = encoder.batch_size
-    batches = (rows[order[begin : begin + size]] for begin in range(0, len(rows), size))
+    # The longest first, so that no thread has one to itself at the end while others wait.
+    batches = [order[begin : begin + size] for begin in range(0, len(rows), size)][::-1]
     vectors = []
     with Threads(getattr(encoder, "batches_at_once", 1)) as engine:
-        for batch in engine.map(encoder.encode, batches):
+        for batch in engine.map(encoder.encode, (rows[batch] for batch in batches)):
             vectors.append(batch)
             advance(len(batch))
     together = np.concatenate(vectors)
     in_order = np.empty_like(together)
-    in_order[order] = together
+    in_order[np.concatenate(batches)] = together
     return in_order
 
 

@@ -9,6 +9,7 @@ rate fits all layers, with or without normalisation after them.
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import torch
@@ -75,8 +76,7 @@ def orthogonalise(matrix: Tensor) -> Tensor:
     side: these are multiplied with each other, and the long matrix only twice.
     """
     x = matrix / matrix.norm().clamp_min(_TINY)
-    if has_bfloat16(x.device.type):  # precise enough: the direction is a noisy one anyway
-        x = x.bfloat16()
+    x = x.to(_choose_precision(x.device.type))
     is_tall = x.shape[0] > x.shape[1]
     x = x.T if is_tall else x
     products = x @ x.T
@@ -87,6 +87,12 @@ def orthogonalise(matrix: Tensor) -> Tensor:
         factor = polynomial @ factor
     x = factor @ x
     return (x.T if is_tall else x).to(matrix.dtype)
+
+
+@cache
+def _choose_precision(device: str) -> torch.dtype:
+    """bfloat16 is precise enough, where it is faster: the direction is a noisy one anyway."""
+    return torch.bfloat16 if has_bfloat16(device) else torch.float32
 
 
 def _apply_polynomial(products: Tensor) -> Tensor:

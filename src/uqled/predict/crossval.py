@@ -89,7 +89,7 @@ def cross_validate(
         The Ray cluster, such as `"auto"`. Default: one is started on this machine.
     training
         Options of networks: `epochs`, `batch_size`, `lr`, `preset`, `device`, `precision`,
-        `augment`.
+        `augment`, `optimiser`, `small_images`.
     """
     options: dict[str, Any] = {"workers": workers, "cpus": cpus, "gpus": gpus, "address": address}
     folds, passes, seed = check_counts_and_seed(folds, passes, seed)

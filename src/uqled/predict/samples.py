@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional
 
 PADDING = 4  # of random crops
@@ -81,18 +81,6 @@ def shrink_images(images: Tensor) -> Tensor:
     sides = [round(side * _SMALL_SIDE) for side in images.shape[2:]]
     small = functional.interpolate(images, sides, mode="bilinear", antialias=True)
     return small.contiguous(memory_format=torch.channels_last)
-
-
-def takes_small_images(network: nn.Module, images: Tensor) -> bool:
-    """Whether the network, in evaluation mode, takes these images [m,C,H,W] when they are small."""
-    try:
-        with torch.inference_mode():
-            network(shrink_images(images))
-    except (
-        Exception
-    ):  # a layer wants more pixels; the network may be anybody's, and say so in its way
-        return False
-    return True
 
 
 def _crop_and_flip(images: Tensor, draws: torch.Generator) -> Tensor:

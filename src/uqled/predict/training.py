@@ -39,7 +39,7 @@ from uqled.predict.checkpoints import (
     write_checkpoint,
 )
 from uqled.predict.learner import Advance
-from uqled.predict.samples import Samples, shrink_images, takes_small_images
+from uqled.predict.samples import Samples, shrink_images
 from uqled.predict.schedule import mix_seed, schedule_rate
 from uqled.predict.training_options import PRESETS, Training
 from uqled.storage.atomic import replace_file
@@ -171,7 +171,9 @@ def _fit(
     )  # fmt: skip
     n, batch = len(labels), min(training.batch_size, len(labels))
     steps = n // batch
-    small_epochs = _count_small_epochs(parallel_module, samples, training)
+    small_epochs = training.small_epochs if samples.are_images and own_step is None else 0
+    if small_epochs and not _takes_small_images(parallel_module, samples.batch(slice(0, 2))):
+        small_epochs = 0
     module.train()
     if advance is not None and first:
         advance(first / training.epochs)
@@ -211,13 +213,16 @@ def _fit(
                 write_checkpoint(folder, module, optimiser, epoch + 1, history)
 
 
-def _count_small_epochs(network: nn.Module, samples: Samples, training: Training) -> int:
-    """The first epochs, in which the network sees small images."""
-    if not samples.are_images or not training.small_images:
-        return 0
+def _takes_small_images(network: nn.Module, images: Tensor) -> bool:
+    """Whether the network, now in evaluation mode, gives as many scores for small images."""
+    small_images = shrink_images(images)
     network.eval()
-    takes_them = takes_small_images(network, samples.batch(slice(0, 2)))
-    return round(training.small_images * training.epochs) if takes_them else 0
+    with torch.no_grad():
+        shape = network(images).shape
+        try:
+            return bool(network(small_images).shape == shape)
+        except Exception:  # anybody's network, which may refuse them in any way
+            return False
 
 
 def _make_optimiser(module: nn.Module, training: Training) -> tuple[Any, bool]:

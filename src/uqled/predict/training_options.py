@@ -38,8 +38,9 @@ class Training:
     and fewer epochs are needed. With Muon, `lr` is the length of a step relative to that of the
     weights."""
     small_images: float = 0.0
-    """Share of the epochs, the first ones, that see images with three quarters of their side: they
-    take about half the time. A network that takes images of one size only sees them as they are."""
+    """Share of the epochs, counted from the first, that see images with three quarters of their
+    side: little more than half the pixels. The last epoch sees them as they are; so does every one
+    of a network that takes images of one size only, or has its own `training_step`."""
     momentum: float = 0.9
     nesterov: bool = True
     weight_decay: float = 5e-4
@@ -57,6 +58,11 @@ class Training:
     precision: str = "auto"
     """32-true, bf16-mixed, 16-mixed; auto: bfloat16 where the hardware has it,
     float16 on a GPU that has only that."""
+
+    @property
+    def small_epochs(self) -> int:
+        """The first epochs, in which images are small if the network takes them."""
+        return min(round(self.small_images * self.epochs), self.epochs - 1)
 
 
 PRESETS = {

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from decision_files import write_decisions
+from decision_files import make_decision_file
 
 
 @pytest.fixture
 def path(tmp_path):
-    file = tmp_path / "run" / "decisions.sqlite"
-    file.parent.mkdir()
-    write_decisions(file)
-    return file
+    return make_decision_file(tmp_path)

@@ -4,19 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from review_pages import CHROMIUM, PAGE_TIMEOUT, is_alarming
+from review_pages import PAGE_TIMEOUT, is_alarming
 from review_runs import image_run
 from uqled.detect.find import find_label_errors
 from uqled.review.serve import serve_review
-
-
-@pytest.fixture(scope="module")
-def browser():
-    playwright = pytest.importorskip("playwright.sync_api")
-    with playwright.sync_playwright() as driver:
-        chromium = driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        yield chromium
-        chromium.close()
 
 
 @pytest.fixture

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import csv
-import shutil
 import time
 
 from typer.testing import CliRunner
 
 from uqled.cli import app
 from uqled.detect.find import find_label_errors
-
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
-
 
 PAGE_TIMEOUT = 15_000  # milliseconds that the page may take for anything
 

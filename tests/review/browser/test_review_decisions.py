@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from browsers import needs_chromium
 from review_pages import (
-    CHROMIUM,
     active,
     candidates,
     changes_exported,
@@ -23,7 +23,7 @@ from uqled.review.decisions import Decisions
 pytest.importorskip("uvicorn")
 pytest.importorskip("starlette")
 pytest.importorskip("playwright.sync_api")
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium is installed")
+pytestmark = needs_chromium
 
 
 def test_keyboard_only(open_page, address, run, ranking):

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from review_pages import CHROMIUM, active, settle, until, wait_until
+from browsers import needs_chromium
+from review_pages import active, settle, until, wait_until
 from review_runs import (
     HOSTILE_CLASS,
     HOSTILE_FILE,
@@ -26,7 +27,7 @@ pytest.importorskip("uvicorn")
 pytest.importorskip("starlette")
 pytest.importorskip("playwright.sync_api")
 LINES = """(one) => one.offsetHeight / parseFloat(getComputedStyle(one).lineHeight)"""
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium is installed")
+pytestmark = needs_chromium
 
 
 def test_hostile_names_are_shown_as_they_are(open_page, tmp_path):

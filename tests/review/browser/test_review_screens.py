@@ -6,7 +6,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from review_pages import CHROMIUM, settle, until, wait_until
+from browsers import needs_chromium
+from review_pages import settle, until, wait_until
 from review_runs import finish, image_run, list_decisions
 from uqled.data import Dataset
 from uqled.review.decisions import Decisions
@@ -17,7 +18,7 @@ from uqled.review.serve import serve_review
 pytest.importorskip("uvicorn")
 pytest.importorskip("starlette")
 pytest.importorskip("playwright.sync_api")
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium is installed")
+pytestmark = needs_chromium
 
 SCREENS = ("grid", "single", "groups", "map", "classes")
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from review_pages import CHROMIUM, settle, until, wait_until
+from browsers import needs_chromium
+from review_pages import settle, until, wait_until
 from review_runs import list_decisions
 from uqled.review.decisions import Decisions
 from uqled.review.decisions.classes import read_class_decisions
@@ -14,7 +15,7 @@ from uqled.review.decisions.opinions import read_opinions
 pytest.importorskip("uvicorn")
 pytest.importorskip("starlette")
 pytest.importorskip("playwright.sync_api")
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium is installed")
+pytestmark = needs_chromium
 
 
 def tab_to(page, selector):

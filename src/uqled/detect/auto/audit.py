@@ -89,10 +89,12 @@ def _spread_evenly(sizes: Floats, n: int) -> Floats:
     """[N] probabilities in proportion to the sizes that add up to n, none above 1."""
     inclusion: Floats = np.minimum(sizes * (n / sizes.sum()), 1.0)
     while inclusion.sum() < n - 1e-9:
-        is_open = inclusion < 1
-        n_left = n - np.count_nonzero(~is_open)
-        inclusion[is_open] = np.minimum(sizes[is_open] * (n_left / sizes[is_open].sum()), 1.0)
-        if not (inclusion[is_open] >= 1).any():
+        is_below_one = inclusion < 1
+        n_left = n - np.count_nonzero(~is_below_one)
+        inclusion[is_below_one] = np.minimum(
+            sizes[is_below_one] * (n_left / sizes[is_below_one].sum()), 1.0
+        )
+        if not (inclusion[is_below_one] >= 1).any():
             break
     return inclusion
 

@@ -79,9 +79,8 @@ class Levels:
 
         If a reading is right, a set of k has an F1 of 2 (errors in it) / (k + all errors).
         """
-        filled_levels = np.flatnonzero(
-            self.counts
-        )  # at an empty level, a lower cut changes nothing
+        # At an empty level, a lower cut changes nothing.
+        filled_levels = np.flatnonzero(self.counts)
         if not len(filled_levels):
             return LEVELS
         k = self._sum_down(self.counts[filled_levels])

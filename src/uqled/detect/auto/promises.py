@@ -139,8 +139,8 @@ def _count_values(values: Floats) -> tuple[Floats, NDArray[np.intp]]:
     largest = np.log(1 / _MIN_PROBABILITY - 1)
     at = np.round((np.log(p / (1 - p)) / largest + 1) * (_BINS / 2)).astype(np.intp)
     counts = np.bincount(at, minlength=_BINS + 1)
-    filled_levels = np.flatnonzero(counts)
-    return 1 / (1 + np.exp(-(filled_levels * (2 / _BINS) - 1) * largest)), counts[filled_levels]
+    filled_bins = np.flatnonzero(counts)
+    return 1 / (1 + np.exp(-(filled_bins * (2 / _BINS) - 1) * largest)), counts[filled_bins]
 
 
 def _find_quantile(expected: Floats, weights: Floats, share: float, n: int) -> int:

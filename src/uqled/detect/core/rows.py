@@ -141,9 +141,9 @@ class ProbabilityRows:
         """Raise if a row of the block is no probability distribution."""
         for f in range(self.n_passes):
             rows = block.get_pass(f)
-            error_row = kernels.find_bad_row(rows, view_as_keys(rows), self.tolerance)
-            if error_row >= 0:
-                raise self.describe_bad_row(rows[error_row], start + error_row, f)
+            bad_row = kernels.find_bad_row(rows, view_as_keys(rows), self.tolerance)
+            if bad_row >= 0:
+                raise self.describe_bad_row(rows[bad_row], start + bad_row, f)
 
     def describe_bad_row(self, row: NDArray[Any], index: int, f: int = 0) -> InputError:
         """What is wrong with a row that is no probability distribution."""

@@ -182,13 +182,13 @@ class Sweeps:
                 column = joints.predicted.get(source)
                 predicted = np.empty(n, np.int32) if column is None else column[at]
                 without_limit, lead = np.empty(n, np.int32), np.empty(n)
-                error_row = self.inputs.kernels.scan_rows(
+                bad_row = self.inputs.kernels.scan_rows(
                     rows, keys, data.labels, thresholds, self.inputs.get_tolerance(source),
                     single_precision, without_limit, predicted, joints.agrees[source][at], lead,
                 )  # fmt: skip
-                if error_row >= 0:
+                if bad_row >= 0:
                     assert self.inputs.softmax is not None  # passes were checked in sweep 1
-                    raise self.inputs.softmax.describe_bad_row(rows[error_row], start + error_row)
+                    raise self.inputs.softmax.describe_bad_row(rows[bad_row], start + bad_row)
                 disagreements[source] = Disagreements.from_block(
                     data.labels, predicted, lead, start
                 )
@@ -299,15 +299,15 @@ class Sweeps:
 
         def process_block(block: tuple[int, int]) -> None:
             data = self.inputs.read_block(sources, *block)
-            own_partial = pool.get()
+            own_heaps = pool.get()
             try:
-                for member, top in own_partial.items():
+                for member, top in own_heaps.items():
                     top.add_rows(
                         data.rows[member.source], data.labels, is_offered[member][slice(*block)],
                         block[0], self.inputs.single_precision,
                     )  # fmt: skip
             finally:
-                pool.put(own_partial)
+                pool.put(own_heaps)
 
         for _ in self.map_blocks("sweep 3 of 3, selection", process_block):
             pass

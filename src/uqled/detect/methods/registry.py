@@ -65,15 +65,15 @@ def parse_method(name: str, agreement: int | None = None) -> MethodChoice:
     ('alg-ens-3', 2)
     """
     if not isinstance(name, str):
-        raise _make_unknown_error(name)
+        raise _make_unknown_method_error(name)
     base, _, number = name.rpartition("-")
     if number.isdecimal() and base in METHODS:
         method = METHODS.load(base)
         if int(number) not in method.agreements or agreement not in (None, int(number)):
-            raise _make_unknown_error(name)
+            raise _make_unknown_method_error(name)
         return MethodChoice(name, method, int(number))
     if name not in METHODS:
-        raise _make_unknown_error(name)
+        raise _make_unknown_method_error(name)
     method = METHODS.load(name)
     if agreement is not None and not method.agreements:
         takers = [taker for taker, other in list_methods().items() if other.agreements]
@@ -162,6 +162,6 @@ def _join_arguments(names: Sequence[str]) -> str:
     return " and ".join(f"`{name}`" for name in names)
 
 
-def _make_unknown_error(name: object) -> InputError:
+def _make_unknown_method_error(name: object) -> InputError:
     fix = suggest_name(str(name), [*METHODS.names(), ALL])
     return InputError("method", f"is {name!r}", fix)

@@ -231,12 +231,12 @@ def cut_in_parts(rows: list[ProbabilityRows], part_rows: int | None) -> list[Par
         size = max(1, min(size, max(-(-N // _LEAST_PARTS), _LEAST_ROWS)))
         size = align_to_chunks(rows, size)
         if row_bytes >= _LONG_ROW:
-            size = _cut_at_groups(N, max(r.group_rows for r in rows), size)
+            size = _align_to_groups(N, max(r.group_rows for r in rows), size)
     starts = range(0, N, size)
     return [Part(number, start, min(start + size, N)) for number, start in enumerate(starts)]
 
 
-def _cut_at_groups(N: int, group: int, size: int) -> int:
+def _align_to_groups(N: int, group: int, size: int) -> int:
     """About `size` rows, chosen so that few parts begin in the middle of a row group: such a
     part must read the whole group before its rows."""
     if group <= size:

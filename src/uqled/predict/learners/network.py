@@ -101,7 +101,7 @@ class NetworkLearner:
         if self.training.optimiser == "sgd":
             del settings["optimiser"]  # so that runs begun before there was a choice go on
         if not self.training.small_images:
-            del settings["small_images"]
+            del settings["small_images"]  # for the same reason
         return settings | {"network": hash_network(network)}
 
     def fit_predict(

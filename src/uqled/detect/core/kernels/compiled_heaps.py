@@ -150,7 +150,7 @@ def select_rows(
         has_many_pairs = bounds.size > 0 and pairs * MANY_PAIRS >= K
         if has_many_pairs and not _reaches(row, row[given], bounds[given]):
             continue
-        has_raised = False
+        has_higher_cut = False
         for q in range(start, stop):
             margin = _compute_margin(row, targets[q], given, single_precision)
             if margin < cuts[q]:
@@ -161,10 +161,10 @@ def select_rows(
             )
             if sizes[q] == last - first and margins[first] > cuts[q]:
                 cuts[q] = margins[first]
-                has_raised = True
+                has_higher_cut = True
                 if bounds.size > 0:
                     bounds[given, targets[q]] = cuts[q] - BOUND_SLACK
-        if has_raised:
+        if has_higher_cut:
             lowest = cuts[start]
             for q in range(start + 1, stop):
                 lowest = min(lowest, cuts[q])

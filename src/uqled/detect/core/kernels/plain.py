@@ -31,9 +31,9 @@ def find_bad_row(rows: Rows, keys: Ints, tolerance: float) -> int:  # noqa: ARG0
     if tolerance == np.inf:
         return -1
     for at in _split_rows(rows):
-        error_column = _find_bad_column(_transpose(rows[at]), tolerance)
-        if error_column >= 0:
-            return int(at.start + error_column)
+        bad_column = _find_bad_column(_transpose(rows[at]), tolerance)
+        if bad_column >= 0:
+            return int(at.start + bad_column)
     return -1
 
 
@@ -105,12 +105,12 @@ def scan_rows(
 ) -> int:
     with np.errstate(invalid="ignore"):  # of infinite values, which are refused
         for at in _split_rows(rows):
-            error_row = _scan_piece(
+            bad_row = _scan_piece(
                 rows[at], keys[at], labels[at], thresholds, tolerance, single_precision,
                 confident[at], predicted[at], agrees[at], lead[at],
             )  # fmt: skip
-            if error_row >= 0:
-                return int(at.start + error_row)
+            if bad_row >= 0:
+                return int(at.start + bad_row)
     return -1
 
 
@@ -301,11 +301,11 @@ def select_rows(
         margin = columns[:, some].take(targets[pairs], axis=0)
         margin = (margin - columns[given, some]).astype(np.float64, copy=False)
         is_reached = margin >= cuts[pairs, None]
-        full_rows = np.flatnonzero(np.count_nonzero(is_reached, axis=1) > 2 * room[pairs])
-        if len(full_rows):  # sort fewer below
-            largest = np.sort(margin[full_rows], axis=1)
-            least_margin = largest[np.arange(len(full_rows)), -room[pairs][full_rows]]
-            is_reached[full_rows] &= margin[full_rows] >= least_margin[:, None]
+        crowded_pairs = np.flatnonzero(np.count_nonzero(is_reached, axis=1) > 2 * room[pairs])
+        if len(crowded_pairs):  # sort fewer below
+            largest = np.sort(margin[crowded_pairs], axis=1)
+            least_margin = largest[np.arange(len(crowded_pairs)), -room[pairs][crowded_pairs]]
+            is_reached[crowded_pairs] &= margin[crowded_pairs] >= least_margin[:, None]
         reached_indices = np.flatnonzero(is_reached)
         pair, sample = np.divmod(reached_indices, margin.shape[1])
         index = samples[some].take(sample)
