@@ -35,6 +35,7 @@ import machine
 from training_speed.peer import Recipe
 
 GOAL = 1.5
+CHANCE = 0.1  # ten classes
 SIDES = ("uqled", "peer")
 ACCURACIES = ("accuracy", "mean of passes")
 
@@ -56,7 +57,7 @@ CASES = {
         peer=Recipe(epochs=12, batch_size=64, lr=0.2),
     ),
     "resnet50": Case(
-        n=1_000, seeds=2, uqled={"preset": "quick", "epochs": 5, "batch_size": 32},
+        n=1_000, seeds=1, uqled={"preset": "quick", "epochs": 5, "batch_size": 32},
         peer=Recipe(epochs=8, batch_size=32, lr=0.05),
     ),
 }  # fmt: skip
@@ -169,10 +170,14 @@ def format_page(result: dict[str, Any]) -> str:
             f"{name} {100 * min(lead):+.1f} to {100 * max(lead):+.1f}"
             for name, lead in leads.items()
         )
+        verdict = "met" if is_met else "**missed**"
+        least = min(run[name] for who in SIDES for run in sides[who] for name in ACCURACIES)
+        if is_met and least < CHANCE + 3 * error:
+            verdict += ", at accuracies near chance"
         verdicts.append(
             f"| `{network}` | {ratios['median']:.2f} "
             f"({ratios['least']:.2f} to {ratios['most']:.2f}, n = {ratios['n']}) | {points} | "
-            f"{100 * error:.1f} | >= {GOAL} | {'met' if is_met else '**missed**'} |"
+            f"{100 * error:.1f} | >= {GOAL} | {verdict} |"
         )
     return "\n".join(
         [

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import weakref
+from functools import cache
 from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from threadpoolctl import threadpool_limits
+from threadpoolctl import ThreadpoolController
 
 from uqled.data.inspection.equal_samples import join_sets
 from uqled.engines.local import Threads, count_cores
@@ -112,12 +113,18 @@ def _compare_all(
     begins = range(0, len(queries), block)
     # Each thread has a block and multiplies alone: no other waits while it sorts.
     with (
-        threadpool_limits(1, user_api="blas"),
+        _find_blas().limit(limits=1, user_api="blas"),
         Threads(min(count_cores(), _MOST_THREADS)) as engine,
     ):
         for _ in engine.map(compare, begins):
             pass
     return rows, similarities
+
+
+@cache
+def _find_blas() -> ThreadpoolController:
+    """NumPy's library of products; to look for it takes longer than a small search."""
+    return ThreadpoolController()
 
 
 def _find_largest(products: NDArray[np.float32], n: int) -> NDArray[np.intp]:
