@@ -210,6 +210,8 @@ def write_page(results: list[dict[str, Any]], about: dict[str, Any]) -> str:
         "regression, a forest), "
         "with 10 % symmetric noise and one seed only. Behind ±: the sample standard deviation over "
         "seeds.",
+        f"Images are encoded by `{about['encoders']['images']}`, texts by "
+        f"`{about['encoders']['texts']}`.",
         "Seconds are not shown: the machine was busy with other work." if about["busy"] else "",
         "",
         "| set | seeds | wrong | peer F1 | ours F1 | before F1 | peer AP | ours AP | before AP |",
@@ -296,6 +298,7 @@ def main() -> None:
         "samples": n,
         "seeds": sorted({cell["seed"] for cell in results}),
         "busy": arguments.busy,
+        "encoders": {kind: find_installed_encoder(kind) for kind in ("images", "texts")},
     }
     save(f"data_to_flags_{n}", about, write_page(results, about))
 

@@ -137,6 +137,8 @@ def write_page(result: dict[str, Any], about: dict[str, Any]) -> str:
         f"{about['samples']:,} samples, 10 % of the labels flipped, nothing cached, from when "
         f"the data is read; the median of {about['repeats']} runs (least to most), taking turns. "
         f"{format_machine(about)}",
+        f"Images are encoded by `{about['encoders']['images']}`, texts by "
+        f"`{about['encoders']['texts']}`.",
         "The peer computes the same encoder's features as its package does, fits scikit-learn's "
         "logistic regression out of fold and asks cleanlab.",
         "",
@@ -169,10 +171,13 @@ def main() -> None:
         [name] = arguments.only
         run_once(arguments.run, name, arguments.data, arguments.samples)
         return
+    from uqled.features.encoders import find_installed_encoder
+
     about = {
         **describe_machine(("uqled", "numpy", "scikit-learn", "cleanlab", "torch", "onnxruntime")),
         "samples": arguments.samples,
         "repeats": arguments.repeats,
+        "encoders": {kind: find_installed_encoder(kind) for kind in ("images", "texts")},
     }
     kept_results = {}
     if arguments.only:

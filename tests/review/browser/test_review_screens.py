@@ -214,7 +214,7 @@ def test_a_sample_of_a_class_is_opened_by_a_click(open_page, run, address):
     name = sample.get_attribute("title")
     sample.click()
     page.wait_for_selector("#single:not([hidden]) .evidence")
-    assert page.locator("#single .id").inner_text() == name
+    assert page.locator("#single .id").inner_text() == f"sample {name}"
     page.keyboard.press("e")
     index = run.predictions().ids.index(name)
     wait_until(lambda: list_decisions(run) == {index: ("drop", None)}, "deciding")

@@ -235,3 +235,18 @@ def test_a_merge_on_another_page_takes_its_flags_out_of_this_one(open_page, run,
     texts = other.locator("#list .card").all_inner_texts()
     assert texts
     assert not any(all(name in text for name in pair) for text in texts)
+
+
+def test_a_page_does_not_read_its_list_again_at_its_own_merge(open_page, address):
+    page = open_page(address)
+    page.locator("#as-classes").click()
+    page.locator(".class-table button", has_text="ship").click()
+    page.locator("#class-merge").click()
+    page.locator("#picker-list [role=option]", has_text="dog").click()
+    page.wait_for_selector("#class-undo")
+    requests = []
+    page.on("request", lambda request: requests.append(request.url))
+    with page.expect_response("**/api/changes*"):
+        page.evaluate("document.dispatchEvent(new Event('visibilitychange'))")
+    settle(page)
+    assert not [url for url in requests if "api/samples" in url]

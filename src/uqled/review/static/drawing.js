@@ -19,6 +19,7 @@ const MIDDLE_STRENGTH = 0.63;
 const HIGH_STRENGTH = 0.87;
 const LONGEST_NAME = 24; // characters of a name that has room beside the heat map
 const TINY_SIDE = 40; // pixels up to which every pixel of a picture is shown as a square: larger ones are told better smoothed
+const LEAST_LARGE_SIDE = 320; // of a picture that is looked at alone, whose pixels are squares
 const SMALL_SIDE = 128; // pixels up to which a picture is enlarged further
 
 // A name that may be broken behind its separators, where it is too long for a line.
@@ -122,7 +123,7 @@ export function drawSingle(sample, info, { content: text, decide }) {
       makeElement("p", { class: `state ${sample.action ?? "undecided"}`, hidden: !sample.action && !sample.waiting }, decisionText, sample.action && !sample.waiting ? makeElement("span", { class: "by" }, ` by ${sample.reviewer}, ${formatTime(sample.at)}`) : null),
       makeElement("ul", { class: "bars", "aria-label": "Most probable classes: click the right one" }, ...bars),
       makeElement("p", { class: "why" }, sample.tier && sample.tier !== sample.reason && !sample.action ? makeElement("span", { class: "badge tier" }, sample.tier) : null, " ", makeElement("span", { class: "badge" }, sample.reason), " ", errorText, ...breakName(sample.why)),
-      makeElement("p", { class: "note id" }, sample.id),
+      makeElement("p", { class: "note id" }, /^\d+$/.test(sample.id) ? `sample ${sample.id}` : sample.id),
     ),
   ];
 }
@@ -185,7 +186,8 @@ export function drawContent(sample, info, size, text = sample.preview) {
       const side = Math.max(image.naturalWidth, image.naturalHeight);
       image.classList.toggle("small", side <= TINY_SIDE);
       // A picture that is enlarged much further is a blur: Z does that for those who want it.
-      if (isLarge) image.style.setProperty("--most", `${(side <= SMALL_SIDE ? 6 : 2) * image.naturalWidth}px`);
+      const most = side <= TINY_SIDE ? LEAST_LARGE_SIDE / side : side <= SMALL_SIDE ? 6 : 2;
+      if (isLarge) image.style.setProperty("--most", `${most * image.naturalWidth}px`);
     });
     return makeElement("span", { class: "picture" }, image);
   }
