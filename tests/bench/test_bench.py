@@ -17,7 +17,7 @@ import pytest
 from typer.testing import CliRunner
 
 import uqled
-from bench_suites import SMALLEST, suite_of
+from bench_frames import SMALLEST, suite_of
 from uqled.bench.cell_graph import (
     describe_cell,
     list_needed_cells,

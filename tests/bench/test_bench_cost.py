@@ -10,7 +10,7 @@ import torch
 from PIL import Image
 from sklearn.metrics import average_precision_score, precision_recall_fscore_support
 
-from bench_suites import SMALLEST, suite_of
+from bench_frames import SMALLEST, suite_of
 from uqled.bench.benchmark_data import load_benchmark_data
 from uqled.bench.cost_estimate import estimate_benchmark_cost
 from uqled.bench.metrics import score_detection

@@ -174,7 +174,7 @@ def test_an_encoder_may_say_how_long_a_text_is(letters):
     encoder.encode = lambda batch: batches.append(list(batch)) or encode_letters(batch)
     texts = np.array(["o" * 2, "long", "o" * 3, "a longer text"], object)
     features = encode(texts, "letters")
-    assert batches == [["long", "a longer text"], ["oo", "ooo"]]
+    assert batches == [["oo", "ooo"], ["long", "a longer text"]]  # the longest first
     assert features[:, 0].tolist() == [len(text) for text in texts]
 
 

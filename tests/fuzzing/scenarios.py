@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow.parquet as pq
 from PIL import Image
 
-from bench_suites import SMALLEST
+from bench_frames import SMALLEST
 from fuzzing.case import require
 from fuzzing.children import ANSWER, run_child
 from fuzzing.targets.arrays import make_predictions

@@ -1,9 +1,10 @@
-"""A benchmark's frames, made from a seed."""
+"""A benchmark's frames, made from a seed, and the smallest suite that can be run."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ import pandas as pd
 
 from uqled.bench.results.collection import Results
 from uqled.bench.results.statistics import SeedSample, make_sample
+from uqled.bench.suite import read_suite
 from uqled.noise import symmetric_matrix
 
 METHODS = ["cl-pbnr", "cl-mcd", "cl-mcd-e", "cl-mcd-e-given", "alg-ens-3", "argmax"]
@@ -93,3 +95,28 @@ def build_column(**values: list[float]) -> dict[str, SeedSample]:
 
 def number_of(text: str) -> float:
     return float(text.split(" ")[0].replace("\N{MINUS SIGN}", "-"))
+
+
+SMALLEST = """
+rates = [0.1]
+seeds = [0]
+folds = 2
+passes = 2
+methods = ["cl-pbnr", "cl-mcd"]
+
+[stage2]
+methods = ["cl-pbnr"]
+
+[[data]]
+name = "digits"
+place = "digits"
+test_share = 0.5
+limit = 200
+model = "logistic"
+"""
+
+
+def suite_of(tmp_path: Path, text: str = SMALLEST):
+    path = tmp_path / "own.toml"
+    path.write_text(text)
+    return read_suite(str(path), allow_code=True)

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import uqled
-from bench_suites import SMALLEST
+from bench_frames import SMALLEST
 from small_training import StopError
 from uqled.bench import cells as cells_module
 from uqled.bench import runner, workers
