@@ -190,8 +190,8 @@ def format_page(result: dict[str, Any]) -> str:
             "",
             "It is mostly the recipe that saves the time, and anybody can write it in plain "
             "PyTorch: [a step that calculates the same](training_speed_profile.md) has a bound "
-            "that the profile gives. The recipe of `quick` was chosen by a few such runs on "
-            "images of the same set; the peer was not tried with fewer epochs.",
+            "that the profile gives. The recipe of `quick` was chosen by a few such runs, mostly "
+            "with the same images and seeds; the peer was not tried with fewer epochs.",
             "",
         ]
     )
